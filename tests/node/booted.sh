@@ -1,26 +1,26 @@
-# What runs in the machine of a case that boots may use these.
+# Functions for commands that run in the machine of a booted case.
 
-# A property of a unit.
+# Prints a property of a unit.
 property() {
     systemctl show --value --property "$2" "$1"
 }
 
-# Whether a unit's turn came in this boot and passed, because its condition did not hold.
+# Whether systemd skipped a unit in this boot because a condition was not met.
 skipped() {
     [ "$(property "$1" ConditionTimestampMonotonic)" != 0 ] && [ "$(property "$1" ConditionResult)" = no ]
 }
 
-# How often kubelet was started on this disk.
+# Prints how often the kubelet was started on this disk.
 starts() {
     cat /var/lib/stand-in/kubelet 2>/dev/null | wc -l
 }
 
-# How many pods kubelet may run, by its configuration in force.
+# Prints maxPods of the kubelet configuration in force.
 pods() {
     grep -o '"maxPods": *[0-9]*' /etc/kiln/current/kubelet.json | tr -dc '0-9\n'
 }
 
-# Says which of two moments came first: unit and property, twice.
+# Prints which of two timestamps is earlier. Arguments: unit and property, twice.
 order() {
     first=$(property "$1" "$2")
     second=$(property "$3" "$4")

@@ -1,16 +1,16 @@
-# What the scripts of the cases share. ROOT is the node's root, CASE the folder of the case, IMDS the metadata service.
+# Functions for the scripts of the cases. ROOT is the root folder of the node, CASE the folder of the case, IMDS the URL of the metadata service.
 
-# Runs kilnd on the root and prints what it says and how it ended; its journal goes where `journal` finds it.
+# Runs kilnd on the root and prints its output, errors, hints and exit code. `journal` prints its whole log.
 kilnd() {
     echo "\$ kilnd $*"
-    ending=0
+    code=0
     "$KILND" --root "$ROOT" --imds "$IMDS" --wire-server http://127.0.0.1:1 --dmi "$ROOT/dmi" --cd "$ROOT/cd" \
-        --credentials "$ROOT/credentials" --time-scale 1000 "$@" 2>"$ROOT/.journal" || ending=$?
-    [ $ending -eq 0 ] || grep '^kilnd: ' "$ROOT/.journal" || :
-    echo "[$ending]"
+        --credentials "$ROOT/credentials" --time-scale 1000 "$@" 2>"$ROOT/.journal" || code=$?
+    [ $code -eq 0 ] || grep -E '^(error|hint): ' "$ROOT/.journal" || :
+    echo "[$code]"
 }
 
-# The journal of the last kilnd.
+# Prints the log of the last kilnd.
 journal() {
     cat "$ROOT/.journal"
 }
@@ -22,36 +22,36 @@ show() {
             echo "== $path $(stat -c '%a' "$ROOT$path")"
             cat "$ROOT$path"
         else
-            echo "== $path is not there"
+            echo "== $path does not exist"
         fi
     done
 }
 
-# Prints what is below a folder of the root: kind, mode, size, path.
+# Lists a folder of the root: type, mode, path.
 tree() {
-    [ -d "$ROOT$1" ] || { echo "== $1 is not there"; return 0; }
+    [ -d "$ROOT$1" ] || { echo "== $1 does not exist"; return 0; }
     (cd "$ROOT$1" && find . -mindepth 1 ! -name .journal \( -type d -printf 'd %m %P\n' -o -type l -printf 'l 777 %P -> %l\n' -o -printf 'f %m %P\n' \) | LC_ALL=C sort -k3)
 }
 
-# Puts text into a file of the root.
+# Writes standard input to a file of the root.
 put() {
     mkdir -p "$(dirname "$ROOT$1")"
     cat >"$ROOT$1"
 }
 
-# The machine: its id, as the firmware gives it.
+# Sets the VM id in DMI.
 machine() {
     mkdir -p "$ROOT/dmi"
     echo "$1" >"$ROOT/dmi/product_uuid"
 }
 
-# Another start of the machine: what is in memory is gone.
+# Simulates a reboot: /run is empty.
 restart() {
     rm -rf "$ROOT/run"
 }
 
-# What `kilnd watch` does when it saw the node healthy: the generation on trial is there to stay.
-confirm() {
+# Commits the generation on trial, like `kilnd watch` on a healthy node.
+commit() {
     { echo '{"committed":'; sed -n '/"generation": {/,/}/p' "$ROOT/var/lib/kiln/state.json" | sed 's/"generation": //; s/},$/}/'; echo '}'; } \
         >"$ROOT/.state"
     mv "$ROOT/.state" "$ROOT/var/lib/kiln/state.json"

@@ -1,4 +1,4 @@
-"""What holds for all resources alike: long operations, paging, ETags, throttling, versions, paths, errors, ids."""
+"""Rules for all resources: long-running operations, paging, ETags, throttling, API versions, paths, errors, ids."""
 
 import uuid
 
@@ -10,7 +10,7 @@ from azure_under_test import COMPUTE, DISK, GALLERY, GROUPS, NETWORK, POOL, SUBS
 
 
 def polls(azure, start):
-    """The answers that the poller of a long operation saw after the first."""
+    """The responses that a poller received after the first one."""
     azure.traffic.clear()
     result = start().result()
     first, *rest = azure.traffic.exchanges
@@ -18,7 +18,7 @@ def polls(azure, start):
 
 
 def long_operations_by_status_url(azure):
-    """The SDK's own choice: `Azure-AsyncOperation` until the end, then the resource of a PUT, the `Location` of a POST."""
+    """The SDK's default: polls `Azure-AsyncOperation`, then reads the resource of a PUT or the `Location` of a POST."""
     compute, group = azure.compute, azure.group
     made, first, rest = polls(azure, lambda: compute.galleries.begin_create_or_update(group, "slow", {"location": azure.location}))
     equal(first.status, 201, "status of a PUT that creates")
@@ -48,7 +48,7 @@ def long_operations_by_status_url(azure):
 
 
 def long_operations_by_location(azure):
-    """A poller that knows `Location` alone: 202 while it runs, then 200 with the resource, 204 where there is none."""
+    """A poller that uses only `Location`: 202 while it runs, then 200 with the resource, or 204 without one."""
     compute, group = azure.compute, azure.group
     by_location = lambda: ARMPolling(timeout=1, lro_algorithms=[LocationPolling()])
     made, first, rest = polls(azure, lambda: compute.galleries.begin_create_or_update(
@@ -64,7 +64,7 @@ def long_operations_by_location(azure):
 
 
 def long_operations_by_resource_state(azure):
-    """A poller that reads the resource alone: `provisioningState` until it is a final one."""
+    """A poller that reads only the resource, until `provisioningState` is final."""
     compute, group = azure.compute, azure.group
     by_state = ARMPolling(timeout=1, lro_algorithms=[BodyContentPolling()])
     _, first, rest = polls(azure, lambda: compute.galleries.begin_create_or_update(
@@ -78,7 +78,7 @@ def long_operations_by_resource_state(azure):
 
 
 def long_operations_outlive_their_client(azure):
-    """A poller that another process continues from its token sees the end."""
+    """Another process can continue a poller from its continuation token."""
     compute, group = azure.compute, azure.group
     token = compute.galleries.begin_create_or_update(group, "slow", {"location": azure.location}).continuation_token()
     again = azure.client().galleries.begin_create_or_update(
@@ -89,7 +89,7 @@ def long_operations_outlive_their_client(azure):
 
 
 def lists_come_in_pages(azure):
-    """Three to a page: the SDK follows absolute links and `$expand` goes along."""
+    """Three items per page: the SDK follows absolute links, which keep `$expand`."""
     compute, group = azure.compute, azure.group
     azure.traffic.clear()
     instances = azure.instances(expand="instanceView")
@@ -150,7 +150,7 @@ def writes_can_be_conditional(azure):
 
 
 def throttled_reads_are_tried_again(azure):
-    """The plan throttles two reads by ARM and two by Compute: the SDK waits as told and comes again."""
+    """The fault plan throttles two reads by ARM and two by Compute. The SDK waits for `Retry-After` and retries."""
     azure.traffic.clear()
     azure.pool()
     exchanges = list(azure.traffic.exchanges)
@@ -170,7 +170,7 @@ def throttled_reads_are_tried_again(azure):
 
 
 def throttling_of_writes(azure):
-    """A write that is throttled was not carried out; the SDK sends it again and it is carried out once."""
+    """A throttled write is not executed. The SDK retries it and it is executed once."""
     before = azure.pool()["etag"]
     azure.traffic.clear()
     with refused("OperationNotAllowed", status=429):
@@ -184,7 +184,7 @@ def throttling_of_writes(azure):
 
 
 def budgets_run_out(azure):
-    """Requests are counted per kind; an empty bucket is a 429 that ends after the wait that it names."""
+    """Requests are counted per kind. An empty bucket returns 429, until the time in `Retry-After` has passed."""
     left = lambda response, kind: int(response.headers[f"x-ms-ratelimit-remaining-subscription-{kind}"])
     read = lambda: azure.http("GET", azure.pool_id())
     first = read()
@@ -201,14 +201,14 @@ def budgets_run_out(azure):
     error = refused_raw(last, 429, "SubscriptionRequestsThrottled")
     contains(error["message"], last.headers["Retry-After"])
     assert "x-ms-ratelimit-remaining-subscription-reads" not in last.headers or left(last, "reads") == 0
-    equal(azure.http("PATCH", azure.pool_id(), body={"tags": {}}).status_code, 200, "writes have a bucket of their own")
+    equal(azure.http("PATCH", azure.pool_id(), body={"tags": {}}).status_code, 200, "writes have a separate bucket")
     azure.traffic.clear()
     azure.pool()
     equal(azure.traffic.statuses()[-1], 200, "the SDK gets through")
 
 
 def versions_are_checked_per_type(azure):
-    """api-version: there, known, and of this resource type."""
+    """The API version must be present, known, and of this resource type."""
     compute, group = azure.compute, azure.group
     refused_raw(azure.http("GET", azure.pool_id(), None), 400, "MissingApiVersionParameter")
     refused_raw(azure.http("GET", azure.scope(), None), 400, "MissingApiVersionParameter")
@@ -219,7 +219,7 @@ def versions_are_checked_per_type(azure):
         compute.snapshots.get(group, "none", api_version=GALLERY)
     with refused("NoRegisteredProviderFound", status=400):
         list(compute.galleries.list(api_version=COMPUTE))
-    # What today's SDK and today's az send.
+    # The versions that the current SDK and az send.
     for path, versions in {
         f"/subscriptions/{azure.subscription}": [SUBSCRIPTIONS],
         azure.scope(): [GROUPS, "2024-11-01"],
@@ -234,12 +234,12 @@ def versions_are_checked_per_type(azure):
             equal(azure.http("GET", path, version).status_code, 200, f"{path} {version}")
 
 
-def paths_match_in_any_case(azure):
-    """Any case on the way in, the spelling of creation on the way out."""
+def paths_ignore_case(azure):
+    """Requests ignore case, responses use the spelling of the creation."""
     compute = azure.compute
     expected = azure.pool()
     shouted = compute.virtual_machine_scale_sets.get(azure.group.upper(), POOL.upper()).as_dict()
-    equal((shouted["id"], shouted["name"]), (expected["id"], POOL), "a pool that is shouted for")
+    equal((shouted["id"], shouted["name"]), (expected["id"], POOL), "a pool with an upper-case name")
     path = azure.pool_id().replace("resourceGroups", "resourcegroups").replace("virtualMachineScaleSets", "VIRTUALMACHINESCALESETS")
     path = path.replace("Microsoft.Compute", "microsoft.compute")
     equal(azure.http("GET", path).json()["id"], expected["id"], "a path of another case")
@@ -248,11 +248,11 @@ def paths_match_in_any_case(azure):
     azure.gallery("Mixed_Case")
     equal(compute.galleries.get(azure.group, "mixed_case").name, "Mixed_Case", "the spelling of creation")
     azure.gallery("MIXED_CASE")
-    equal([one.name for one in compute.galleries.list()], ["Mixed_Case"], "there is one")
+    equal([one.name for one in compute.galleries.list()], ["Mixed_Case"], "a single gallery")
 
 
 def errors_have_one_envelope(azure):
-    """Code, message, target and details, whatever went wrong."""
+    """All errors have code, message, target and details."""
     compute, group = azure.compute, azure.group
     with refused("ResourceNotFound", ResourceNotFoundError, 404) as caught:
         azure.pool("nowhere")
@@ -281,7 +281,7 @@ def errors_have_one_envelope(azure):
 
 
 def requests_have_ids(azure):
-    """The client's id comes back, Azure's own are new for each request."""
+    """Responses echo the client's id. Azure's own ids are new for each request."""
     azure.traffic.clear()
     mine = str(uuid.uuid4())
     azure.compute.virtual_machine_scale_sets.get(azure.group, POOL, request_id=mine)
@@ -299,7 +299,7 @@ def requests_have_ids(azure):
 
 
 def two_operations_on_one_resource(azure):
-    """While one operation holds a resource the next is refused, and what is being deleted stays so."""
+    """A second operation on a locked resource is rejected, also during a deletion."""
     compute, group = azure.compute, azure.group
     poller = compute.galleries.begin_create_or_update(group, "busy", {"location": azure.location})
     with refused("OperationNotAllowed", ResourceExistsError, 409) as caught:
@@ -319,7 +319,7 @@ def two_operations_on_one_resource(azure):
 
 
 def clouds_and_subscriptions_are_found(azure):
-    """What a client asks before anything else."""
+    """The first requests of a client."""
     endpoints = azure.http("GET", "/metadata/endpoints", GROUPS, headers={"Authorization": None}).json()
     assert isinstance(endpoints, dict), "one object: the command that registers a cloud cannot read a list"
     equal((endpoints["resourceManager"], endpoints["authentication"]["loginEndpoint"]), (azure.arm, azure.authority), "endpoints")
@@ -329,15 +329,15 @@ def clouds_and_subscriptions_are_found(azure):
     locations = azure.http("GET", f"/subscriptions/{azure.subscription}/locations", SUBSCRIPTIONS).json()["value"]
     assert azure.location in [one["name"] for one in locations]
     equal(azure.http("GET", azure.scope(), GROUPS).json()["location"], azure.location, "location of the group")
-    equal(azure.http("HEAD", azure.scope(), GROUPS).status_code, 204, "the group is there")
-    equal(azure.http("HEAD", azure.scope(group="nowhere"), GROUPS).status_code, 404, "another is not")
+    equal(azure.http("HEAD", azure.scope(), GROUPS).status_code, 204, "the group exists")
+    equal(azure.http("HEAD", azure.scope(group="nowhere"), GROUPS).status_code, 404, "another instance")
     scope = azure.scope(group="other")
     equal(azure.http("PUT", scope, GROUPS, {"location": azure.location, "tags": {"a": "1"}}).status_code, 201, "a new group")
     azure.compute.disks.begin_create_or_update("other", "data", {"location": azure.location, "properties": {
         "creationData": {"createOption": "Empty"}, "diskSizeGB": 4}}).result()
     equal([one["name"] for one in azure.http("GET", f"{scope}/resources", GROUPS).json()["value"]], ["data"], "what is in it")
     gone = azure.http("DELETE", scope, GROUPS)
-    equal(gone.status_code, 202, "a group goes in a long operation")
+    equal(gone.status_code, 202, "deletion of a group is a long operation")
     equal(azure.settled(gone)["status"], "Succeeded", "its end")
     refused_raw(azure.http("GET", scope, GROUPS), 404, "ResourceGroupNotFound")
     assert "data" not in [one.name for one in azure.compute.disks.list()], "what was in the group is gone with it"

@@ -1,6 +1,6 @@
-"""What every scenario needs: clients of the embedded Azure that a test has started, and checks that say what differs.
+"""Clients of the embedded Azure that a test has started, and assertions that print the difference.
 
-The ready line of `kiln sim serve` comes in the variable KILN_SIM, facts of the world that it does not hold in KILN_FACTS.
+The environment variable KILN_SIM has the ready line of `kiln sim serve`, and KILN_FACTS further facts about the world file.
 """
 
 import json
@@ -26,7 +26,7 @@ SUBSCRIPTIONS = "2022-12-01"
 
 
 class Traffic(SansIOHTTPPolicy):
-    """Every exchange of a client, retries and polls too."""
+    """Records all exchanges of a client, including retries and polls."""
 
     def __init__(self):
         self.exchanges = []
@@ -49,7 +49,7 @@ class Traffic(SansIOHTTPPolicy):
 
 
 class Exchange:
-    """One request and its answer."""
+    """A request and its response."""
 
     def __init__(self, method, url, request_headers, request_body, status, headers, body):
         self.method, self.url, self.status, self.headers = method, url, status, headers
@@ -80,7 +80,7 @@ class Azure:
 
     @property
     def imds(self):
-        """The metadata service. Who asks it is where no real one can answer, because its address is the test's own."""
+        """The metadata service. The test runs in a private network namespace, where no real one can answer."""
         with socket.socket() as ours:
             ours.bind(("169.254.169.254", 0))
         return self._imds
@@ -91,7 +91,7 @@ class Azure:
             authority=self.authority, disable_instance_discovery=True)
 
     def client(self, credential=None, subscription=None, traffic=None, **options):
-        """A ComputeManagementClient as a user of the SDK makes one for a private cloud."""
+        """A ComputeManagementClient, created as for a private cloud."""
         options.setdefault("polling_interval", 1)
         return ComputeManagementClient(
             credential or self.credential(), subscription or self.subscription, base_url=self.arm,
@@ -103,7 +103,7 @@ class Azure:
         return self._token
 
     def http(self, method, path, version=COMPUTE, body=None, headers=None, token=None, query=None):
-        """A request that the SDK cannot express."""
+        """Sends a request that the SDK cannot express."""
         url = path if path.startswith("https://") else self.arm + path
         params = dict(query or {})
         if version is not None and "api-version=" not in url:
@@ -116,14 +116,14 @@ class Azure:
         return f"/subscriptions/{subscription or self.subscription}/resourceGroups/{group or self.group}"
 
     def id(self, path):
-        """The id of a resource of the group, from its type and name."""
+        """The id of a resource in the group, by type and name."""
         return f"{self.scope()}/providers/{path}"
 
     def pool_id(self, pool=POOL):
         return self.id(f"Microsoft.Compute/virtualMachineScaleSets/{pool}")
 
     def settled(self, response):
-        """Polls a raw answer's status URL to its end and gives the last body."""
+        """Polls the status URL of a raw response until the end and returns the last body."""
         url = response.headers["Azure-AsyncOperation"]
         while True:
             body = self.http("GET", url).json()
@@ -131,7 +131,7 @@ class Azure:
                 return body
             time.sleep(0.02)
 
-    # Short names for what scenarios do again and again.
+    # Short names for frequent steps.
 
     def pool(self, pool=POOL, **options):
         return self.compute.virtual_machine_scale_sets.get(self.group, pool, **options).as_dict()
@@ -184,8 +184,8 @@ class Azure:
     def version(self, gallery, definition, name, snapshot, **options):
         return self.begin_version(gallery, definition, name, snapshot, **options).result().as_dict()
 
-    def image_line(self, gallery="line", definition="image", generation="V1"):
-        """A snapshot of the first instance, a gallery and a definition; their names and the snapshot's id."""
+    def image_setup(self, gallery="images", definition="image", generation="V1"):
+        """Creates a snapshot of the first instance, a gallery and an image definition. Returns their names and the snapshot's id."""
         snapshot = self.snapshot("snapshot_of_0")
         self.gallery(gallery)
         self.definition(gallery, definition, generation)
@@ -199,7 +199,7 @@ class Azure:
             {"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {"id": image}}}}}, pool)
 
     def new_instance_image(self, pool=POOL):
-        """Adds one instance and gives the exact image that it got."""
+        """Adds one instance and returns its exact image."""
         before = {one["instanceId"] for one in self.instances(pool)}
         self.scale(len(before) + 1, pool)
         (new,) = [one for one in self.instances(pool) if one["instanceId"] not in before]
@@ -207,7 +207,7 @@ class Azure:
 
 
 def equal(actual, expected, what=""):
-    assert actual == expected, f"{what}: {actual!r} is not {expected!r}"
+    assert actual == expected, f"{what}: got {actual!r}, expected {expected!r}"
 
 
 def contains(text, part):
@@ -216,24 +216,24 @@ def contains(text, part):
 
 @contextmanager
 def refused(code, kind=HttpResponseError, status=None):
-    """The block must fail with this error; what was caught is in the list that it gives."""
+    """The block must fail with this error, which is appended to the yielded list."""
     caught = []
     try:
         yield caught
     except HttpResponseError as error:
         found = error.error.code if error.error else None
-        assert isinstance(error, kind), f"{type(error).__name__} is no {kind.__name__}: {error}"
+        assert isinstance(error, kind), f"got {type(error).__name__}, expected {kind.__name__}: {error}"
         assert found == code, f"the code is {found!r}, not {code!r}: {error}"
         assert status is None or error.status_code == status, f"the status is {error.status_code}, not {status}: {error}"
         caught.append(error)
     else:
-        raise AssertionError(f"nothing was refused; {code} was expected")
+        raise AssertionError(f"no error was raised, expected {code}")
 
 
 def refused_raw(response, status, code):
-    """A raw answer must be this error, in ARM's envelope."""
+    """A raw response must be this error, in ARM's envelope."""
     assert response.status_code == status, f"the status is {response.status_code}, not {status}: {response.text}"
     error = response.json()["error"]
     assert error["code"] == code, f"the code is {error['code']!r}, not {code!r}: {error}"
-    assert error["message"], "an error has a sentence for people"
+    assert error["message"], "the error has no message"
     return error

@@ -1,11 +1,11 @@
-"""Rules of disks, snapshots, single machines and their interfaces."""
+"""Rules for disks, snapshots, standalone VMs and their interfaces."""
 
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure_under_test import NETWORK, contains, equal, refused, refused_raw
 
 
 def snapshots_of_a_running_machine(azure):
-    """Full and incremental; the copy tells where it came from and outlives its source."""
+    """Full and incremental snapshots name their source and outlive it."""
     compute, group = azure.compute, azure.group
     equal(azure.power(0), "PowerState/running", "the machine")
     source = azure.os_disk(0)
@@ -16,7 +16,7 @@ def snapshots_of_a_running_machine(azure):
           (False, 30, 30 << 30, "Linux", disk["properties"]["hyperVGeneration"]), "a full snapshot")
     equal((properties["creationData"]["sourceResourceId"], properties["creationData"]["sourceUniqueId"]),
           (source, disk["properties"]["uniqueId"]), "its source")
-    equal(full["sku"]["name"], "Standard_LRS", "its storage, unasked")
+    equal(full["sku"]["name"], "Standard_LRS", "the default storage")
     first, second = azure.snapshot("i1", source, incremental=True), azure.snapshot("i2", source, incremental=True)
     families = {one["properties"]["incrementalSnapshotFamilyId"] for one in (first, second)}
     equal((len(families), first["properties"]["completionPercent"]), (1, 100.0), "increments of one disk")
@@ -41,7 +41,7 @@ def snapshots_of_a_running_machine(azure):
 
 
 def disks_have_owners(azure):
-    """A disk in use stays; one of its own grows and does not shrink."""
+    """An attached disk cannot be deleted; an unattached one can grow and not shrink."""
     compute, group = azure.compute, azure.group
     name = azure.os_disk(0).rsplit("/", 1)[1]
     used = compute.disks.get(group, name).as_dict()
@@ -49,7 +49,7 @@ def disks_have_owners(azure):
     with refused("OperationNotAllowed", ResourceExistsError, 409):
         compute.disks.begin_delete(group, name)
     compute.virtual_machine_scale_set_vms.begin_deallocate(group, "k8s-agentpool1-26100436-vmss", "0").result()
-    equal(compute.disks.get(group, name).as_dict()["properties"]["diskState"], "Reserved", "of a machine without hardware")
+    equal(compute.disks.get(group, name).as_dict()["properties"]["diskState"], "Reserved", "a deallocated VM")
     snapshot = azure.snapshot("s")["id"]
     body = {"location": azure.location, "properties": {"creationData": {"createOption": "Copy", "sourceResourceId": snapshot}}}
     disk = compute.disks.begin_create_or_update(group, "copy", body).result().as_dict()
@@ -66,8 +66,8 @@ def disks_have_owners(azure):
     compute.disks.begin_delete(group, "copy").result()
 
 
-def machines_stand_alone(azure):
-    """A machine on its interface: created, found, stopped, deleted with what is to go with it."""
+def standalone_machines(azure):
+    """A VM with its interface: created, listed, stopped, and deleted with its dependent resources."""
     compute, group = azure.compute, azure.group
     subnet = azure.id("Microsoft.Network/virtualNetworks/k8s-vnet/subnets/k8s-subnet")
 
@@ -117,4 +117,4 @@ def machines_stand_alone(azure):
     equal(azure.http("GET", second, NETWORK).status_code, 200, "the interface that was to stay")
     with refused("ResourceNotFound", ResourceNotFoundError):
         compute.disks.get(group, disk)
-    equal(azure.http("DELETE", second, NETWORK).status_code, 202, "it is free now")
+    equal(azure.http("DELETE", second, NETWORK).status_code, 202, "the interface is unused")

@@ -1,4 +1,4 @@
-"""Each fault of the plan, as a real client meets it."""
+"""Each kind of fault, as a real client sees it."""
 
 from azure.core.exceptions import (ClientAuthenticationError, HttpResponseError, ResourceExistsError, ResourceNotFoundError,
                                    ServiceResponseError)
@@ -6,26 +6,26 @@ from azure_under_test import POOL, contains, equal, refused, refused_raw
 
 
 def applied_but_failed(azure):
-    """The operation says Failed; the snapshot is there and whole."""
+    """The operation reports Failed, but the snapshot exists and is complete."""
     with refused("InternalExecutionError"):
         azure.snapshot("s")
     equal(azure.compute.snapshots.get(azure.group, "s").as_dict()["properties"]["provisioningState"], "Succeeded", "the snapshot")
-    equal(azure.snapshot("s")["name"], "s", "a second try finds it")
+    equal(azure.snapshot("s")["name"], "s", "the second read")
 
 
 def success_but_not_applied(azure):
-    """The operation says Succeeded; nothing happened."""
+    """The operation reports Succeeded without any effect."""
     before = azure.pool()
     poller = azure.compute.virtual_machine_scale_sets.begin_update(azure.group, POOL, {"sku": {"capacity": 12}})
     poller.result()
-    equal(poller.status(), "Succeeded", "what the poller was told")
+    equal(poller.status(), "Succeeded", "the status of the poller")
     after = azure.pool()
     equal((after["sku"]["capacity"], after["etag"], len(azure.instances())), (10, before["etag"], 10), "what there is")
     equal(azure.scale(12)["sku"]["capacity"], 12, "a second try")
 
 
 def reset_after_processing(azure):
-    """The connection breaks, the write was carried out."""
+    """The connection breaks after the write was executed."""
     try:
         azure.compute.virtual_machine_scale_sets.begin_update(
             azure.group, POOL, {"tags": {"run": "7"}}, retry_total=0, retry_read=0, retry_connect=0)
@@ -38,7 +38,7 @@ def reset_after_processing(azure):
 
 
 def allocation_failed(azure):
-    """No hardware: the start fails, the machine stays off and another try works."""
+    """Without capacity the start fails and the VM stays off; a second attempt works."""
     vms = azure.compute.virtual_machine_scale_set_vms
     vms.begin_deallocate(azure.group, POOL, "0").result()
     with refused("AllocationFailed") as caught:
@@ -51,7 +51,7 @@ def allocation_failed(azure):
 
 
 def quota_exceeded(azure):
-    """No quota: the scale-out fails."""
+    """Without quota the scale-out fails."""
     with refused("QuotaExceeded") as caught:
         azure.scale(12)
     contains(str(caught[0]), "quota")
@@ -62,8 +62,8 @@ def quota_exceeded(azure):
 
 
 def zrs_not_supported(azure):
-    """Zone-redundant storage fails in a region that says that it has zones; LRS works after the rest is removed."""
-    gallery, definition, snapshot = azure.image_line()
+    """Zone-redundant storage fails in a region with zones; LRS works after the failed version is deleted."""
+    gallery, definition, snapshot = azure.image_setup()
     with refused("InvalidParameter") as caught:
         azure.version(gallery, definition, "1.0.0", snapshot, storage="Standard_ZRS")
     contains(str(caught[0]), "detail:ZRS is not supported")
@@ -74,17 +74,17 @@ def zrs_not_supported(azure):
 
 
 def status_url_missing(azure):
-    """The status URL answers 404 while the resource gets there: the SDK gives up, who reads the resource does not."""
+    """The status URL returns 404 while the operation continues. The SDK fails; reading the resource works."""
     with refused("OperationNotFound", status=404):
-        azure.compute.galleries.begin_create_or_update(azure.group, "line", {"location": azure.location}).result()
-    equal(azure.compute.galleries.get(azure.group, "line").as_dict()["properties"]["provisioningState"], "Succeeded", "the gallery")
-    answer = azure.http("PATCH", azure.id("Microsoft.Compute/galleries/line"), "2023-07-03", {"tags": {"a": "1"}})
+        azure.compute.galleries.begin_create_or_update(azure.group, "images", {"location": azure.location}).result()
+    equal(azure.compute.galleries.get(azure.group, "images").as_dict()["properties"]["provisioningState"], "Succeeded", "the gallery")
+    answer = azure.http("PATCH", azure.id("Microsoft.Compute/galleries/images"), "2023-07-03", {"tags": {"a": "1"}})
     refused_raw(azure.http("GET", answer.headers["Azure-AsyncOperation"]), 404, "OperationNotFound")
     equal(azure.http("GET", answer.headers["Location"]).status_code, 200, "the other URL, when the plan is used up")
 
 
 def stale_read(azure):
-    """A read gives what was there before the last write, once."""
+    """One read returns the state before the last write."""
     before = azure.pool()
     azure.http("PATCH", azure.pool_id(), body={"tags": {"run": "7"}})
     stale = azure.pool()
@@ -95,18 +95,18 @@ def stale_read(azure):
 
 
 def token_expires(azure):
-    """All tokens so far are refused in the middle of an operation; it goes on, and a new token sees its end."""
-    poller = azure.compute.galleries.begin_create_or_update(azure.group, "line", {"location": azure.location})
+    """All issued tokens are rejected during an operation. It continues, and a new token can poll it."""
+    poller = azure.compute.galleries.begin_create_or_update(azure.group, "images", {"location": azure.location})
     with refused("ExpiredAuthenticationToken", status=401):
         poller.result()
     with refused("ExpiredAuthenticationToken", ClientAuthenticationError, 401):
         azure.pool()
     again = azure.client()
-    equal(again.galleries.get(azure.group, "line").as_dict()["properties"]["provisioningState"], "Succeeded", "with a new token")
+    equal(again.galleries.get(azure.group, "images").as_dict()["properties"]["provisioningState"], "Succeeded", "with a new token")
 
 
 def preempted(azure):
-    """Another operation came first: this one ends with a code of its own, and can be tried again."""
+    """The operation is preempted by another one; it ends with its own code and can be retried."""
     vms = azure.compute.virtual_machine_scale_set_vms
     with refused("OperationPreempted") as caught:
         vms.begin_power_off(azure.group, POOL, "0").result()
@@ -116,7 +116,7 @@ def preempted(azure):
 
 
 def rules_choose_their_requests(azure):
-    """`skip`, `times`, `action`, `name`: the second and third start of one instance are hit, nothing else is."""
+    """`skip`, `times`, `action`, `name`: exactly the second and third start of one instance fail."""
     vms = azure.compute.virtual_machine_scale_set_vms
     outcomes = []
     for _ in range(4):

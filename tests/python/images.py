@@ -1,4 +1,4 @@
-"""Rules of galleries, definitions and versions."""
+"""Rules for galleries, image definitions and image versions."""
 
 import time
 
@@ -7,12 +7,12 @@ from azure_under_test import GROUPS, POOL, contains, equal, refused
 
 
 def names_have_a_grammar(azure):
-    """Galleries have no dash, versions are three numbers, and a gallery's name is taken in the whole subscription."""
+    """Gallery names have no dashes and are unique in the subscription; versions are three numbers."""
     for name in ("with-dash", "_start", "end.", "x" * 81):
         with refused("InvalidParameter", status=400) as caught:
             azure.gallery(name)
         contains(str(caught[0]), name)
-    gallery, definition, snapshot = azure.image_line("SIG_a.b_1")
+    gallery, definition, snapshot = azure.image_setup("SIG_a.b_1")
     for name in ("has space", "-start", "end_"):
         with refused("InvalidParameter", status=400):
             azure.definition(gallery, name)
@@ -29,8 +29,8 @@ def names_have_a_grammar(azure):
 
 
 def latest_is_resolved_when_an_instance_is_made(azure):
-    """The highest number that is Succeeded, replicated in the region and not excluded; an exact version is used as it is."""
-    gallery, definition, snapshot = azure.image_line()
+    """The highest version that is Succeeded, replicated in the region and not excluded. An exact version is always used."""
+    gallery, definition, snapshot = azure.image_setup()
     versions, group = azure.compute.gallery_image_versions, azure.group
     here = {"name": azure.location}
     make = lambda name, **options: azure.version(gallery, definition, name, snapshot, **options)["id"]
@@ -67,9 +67,9 @@ def latest_is_resolved_when_an_instance_is_made(azure):
         azure.point_pool_at(azure.definition_id(gallery, definition))
 
 
-def what_is_published_does_not_change(azure):
-    """Immutable properties of definitions and of versions, and those that are not."""
-    gallery, definition, snapshot = azure.image_line(generation="V1")
+def immutable_properties(azure):
+    """Immutable and mutable properties of definitions and versions."""
+    gallery, definition, snapshot = azure.image_setup(generation="V1")
     azure.version(gallery, definition, "1.0.0", snapshot)
     images, versions, group = azure.compute.gallery_images, azure.compute.gallery_image_versions, azure.group
     for change in ({"hyperVGeneration": "V2"}, {"architecture": "Arm64"}, {"osState": "Specialized"}, {"osType": "Windows"},
@@ -97,8 +97,8 @@ def what_is_published_does_not_change(azure):
 
 
 def a_failed_version_stays(azure):
-    """ZRS where the region has none: the operation fails, what it left blocks its name until it is deleted."""
-    gallery, definition, snapshot = azure.image_line()
+    """ZRS in a region without it: the operation fails, and the failed version blocks its name until it is deleted."""
+    gallery, definition, snapshot = azure.image_setup()
     versions, group = azure.compute.gallery_image_versions, azure.group
     there = [{"name": azure.location}]
     poller = azure.begin_version(gallery, definition, "2026.11.15", snapshot, storage="Standard_ZRS", regions=there)
@@ -124,8 +124,8 @@ def a_failed_version_stays(azure):
 
 
 def replication_takes_time(azure):
-    """$expand=ReplicationStatus counts to a hundred; until then the version is of no use."""
-    gallery, definition, snapshot = azure.image_line()
+    """$expand=ReplicationStatus counts up to 100; until then the version cannot be used."""
+    gallery, definition, snapshot = azure.image_setup()
     poller = azure.begin_version(gallery, definition, "1.0.0", snapshot, regions=[{"name": azure.location}, {"name": "eastus"}])
     read = lambda: azure.compute.gallery_image_versions.get(
         azure.group, gallery, definition, "1.0.0", expand="ReplicationStatus").as_dict()["properties"]
@@ -146,12 +146,12 @@ def replication_takes_time(azure):
     equal((last["provisioningState"], last["replicationStatus"]["aggregatedState"], last["replicationStatus"]["summary"][1]["progress"]),
           ("Succeeded", "Completed", 100), "in the end")
     plain = azure.compute.gallery_image_versions.get(azure.group, gallery, definition, "1.0.0").as_dict()["properties"]
-    assert "replicationStatus" not in plain, "who does not ask is not told"
+    assert "replicationStatus" not in plain, "the status needs $expand"
 
 
 def nested_resources_go_first(azure):
-    """A gallery with definitions and a definition with versions cannot be deleted; what is not there is no error."""
-    gallery, definition, snapshot = azure.image_line()
+    """A gallery with definitions and a definition with versions cannot be deleted; deleting a missing one succeeds."""
+    gallery, definition, snapshot = azure.image_setup()
     azure.version(gallery, definition, "1.0.0", snapshot)
     compute, group = azure.compute, azure.group
     for remove in (lambda: compute.galleries.begin_delete(group, gallery), lambda: compute.gallery_images.begin_delete(group, gallery, definition)):
@@ -166,36 +166,36 @@ def nested_resources_go_first(azure):
     equal(azure.traffic.statuses("DELETE"), [204], "deleting what is gone")
 
 
-def an_image_fits_its_definition(azure):
+def image_source_must_match_the_definition(azure):
     """Generation and security type of definition and source."""
     snapshot = azure.snapshot("of_first_generation")["id"]
-    azure.gallery("line")
-    azure.definition("line", "second", generation="V2")
+    azure.gallery("images")
+    azure.definition("images", "second", generation="V2")
     with refused("InvalidParameter", status=400) as caught:
-        azure.version("line", "second", "1.0.0", snapshot)
+        azure.version("images", "second", "1.0.0", snapshot)
     equal(caught[0].error.target, "hyperVGeneration", "target")
     security = lambda value: [{"name": "SecurityType", "value": value}]
-    azure.definition("line", "supported", features=security("TrustedLaunchSupported"))
+    azure.definition("images", "supported", features=security("TrustedLaunchSupported"))
     with refused("BadRequest", status=400) as caught:
-        azure.version("line", "supported", "1.0.0", snapshot)
+        azure.version("images", "supported", "1.0.0", snapshot)
     contains(str(caught[0]), "TrustedLaunchSupported")
-    azure.definition("line", "launched", features=security("TrustedLaunch"))
-    azure.version("line", "launched", "1.0.0", snapshot)
+    azure.definition("images", "launched", features=security("TrustedLaunch"))
+    azure.version("images", "launched", "1.0.0", snapshot)
     with refused("ResourceNotFound", ResourceNotFoundError, 404):
-        azure.version("line", "launched", "1.0.1", azure.id("Microsoft.Compute/snapshots/none"))
+        azure.version("images", "launched", "1.0.1", azure.id("Microsoft.Compute/snapshots/none"))
     with refused("InvalidParameter", status=400):
-        azure.version("line", "launched", "1.0.1", snapshot, storage="Standard_XRS")
-    defaults = azure.compute.gallery_image_versions.begin_create_or_update(azure.group, "line", "launched", "1.0.2", {
+        azure.version("images", "launched", "1.0.1", snapshot, storage="Standard_XRS")
+    defaults = azure.compute.gallery_image_versions.begin_create_or_update(azure.group, "images", "launched", "1.0.2", {
         "location": azure.location, "properties": {"storageProfile": {"osDiskImage": {"source": {"id": snapshot}}}}}).result().as_dict()
     profile = defaults["properties"]["publishingProfile"]
     equal((profile["replicaCount"], profile["storageAccountType"], profile["excludeFromLatest"], profile["replicationMode"],
            [one["name"] for one in profile["targetRegions"]]), (1, "Standard_LRS", False, "Full", [azure.location]), "defaults")
     with refused("InvalidParameter", status=400):
-        azure.compute.gallery_images.begin_create_or_update(azure.group, "line", "bare", {"location": azure.location, "properties": {"osType": "Linux"}})
+        azure.compute.gallery_images.begin_create_or_update(azure.group, "images", "bare", {"location": azure.location, "properties": {"osType": "Linux"}})
 
 
-def others_publish_images(azure):
-    """A community gallery's versions are listed by region, with their dates; a machine starts from one, exact or latest."""
+def community_images(azure):
+    """The versions of a community gallery are listed by region with their dates; a VM can use an exact one or the latest."""
     listed = list(azure.compute.community_gallery_image_versions.list(azure.location, "open-gallery", "node"))
     equal([one.name for one in listed], ["1.9.0", "1.10.0", "2.0.0"], "versions")
     dates = [one.as_dict()["properties"]["publishedDate"][:10] for one in listed]

@@ -1,4 +1,4 @@
-"""The whole life of a pool and its image, as an operator with the SDK lives it."""
+"""The life cycle of a pool and its image, with the SDK."""
 
 import base64
 
@@ -10,10 +10,10 @@ GALLERY, DEFINITION = "SIG_kubernetes", "kamino-pool-prototype"
 
 
 def whole_life(azure):
-    """From the first look at the pool to an empty resource group."""
+    """From the first list of the pool to an empty resource group."""
     compute, group = azure.compute, azure.group
 
-    # The pool as it is found.
+    # The initial pool.
     equal([one.name for one in compute.virtual_machine_scale_sets.list(group)], [POOL], "scale sets of the group")
     equal([one.name for one in compute.virtual_machine_scale_sets.list_all()], [POOL], "scale sets of the subscription")
     pool = azure.pool()
@@ -26,7 +26,7 @@ def whole_life(azure):
     equal(instances[0]["properties"]["osProfile"]["computerName"], f"{POOL}000000", "computer name")
     equal(azure.power(0), "PowerState/running", "power of the donor")
 
-    # The donor is held, stopped, copied and started again.
+    # The donor is protected, stopped, snapshotted and started again.
     protected = compute.virtual_machine_scale_set_vms.begin_update(group, POOL, "0", {
         "location": azure.location,
         "properties": {"protectionPolicy": {"protectFromScaleIn": True, "protectFromScaleSetActions": True}}}).result()
@@ -41,7 +41,7 @@ def whole_life(azure):
         "location": azure.location,
         "properties": {"protectionPolicy": {"protectFromScaleIn": False, "protectFromScaleSetActions": False}}}).result()
 
-    # An image version, first out of latest and then in it.
+    # An image version, first excluded from latest, then included.
     azure.gallery(GALLERY)
     definition = azure.definition(GALLERY, DEFINITION)
     version = azure.version(GALLERY, DEFINITION, "2026.11.14", snapshot["id"], excluded=True)
@@ -52,7 +52,7 @@ def whole_life(azure):
         group, GALLERY, DEFINITION, "2026.11.14", {"properties": {"publishingProfile": {"excludeFromLatest": False}}}).result()
     equal(included.as_dict()["properties"]["publishingProfile"]["excludeFromLatest"], False, "excludeFromLatest")
 
-    # The model, guarded by its ETag.
+    # A conditional change of the model.
     pool = azure.pool()
     image = {"properties": {"virtualMachineProfile": {
         "storageProfile": {"imageReference": {"id": definition["id"]}},
@@ -63,14 +63,14 @@ def whole_life(azure):
         azure.patch_pool(image, etag=pool["etag"], match_condition=MatchConditions.IfNotModified)
     assert all(not one["properties"]["latestModelApplied"] for one in azure.instances()), "policy Manual changes no instance"
 
-    # New machines are of the new image, old ones stay as they are.
+    # New instances use the new image, existing ones are unchanged.
     image_of_new = azure.new_instance_image()
     equal(image_of_new, version["id"], "image of the new instance")
     newest = azure.instance(10)["properties"]
     equal((newest["latestModelApplied"], newest["provisioningState"]), (True, "Succeeded"), "the new instance")
     assert "id" not in azure.instance(1)["properties"]["storageProfile"]["imageReference"], "old instances keep their image"
 
-    # Power of single instances and of several.
+    # Power of one instance and of several.
     vms = compute.virtual_machine_scale_set_vms
     vms.begin_power_off(group, POOL, "1", skip_shutdown=True).result()
     equal(azure.power(1), "PowerState/stopped", "after powerOff of one")
@@ -85,18 +85,18 @@ def whole_life(azure):
     equal([azure.power(1), azure.power(2)], ["PowerState/deallocated"] * 2, "after deallocate of two")
     compute.virtual_machine_scale_sets.begin_start(group, POOL, {"instanceIds": ["1", "2"]}).result()
 
-    # A reimage keeps the image that the instance has, an upgrade brings the model's.
+    # A reimage keeps the image of the instance, an upgrade applies the model's.
     before = compute.disks.get(group, azure.os_disk(2).rsplit("/", 1)[1]).as_dict()["properties"]["uniqueId"]
     vms.begin_reimage(group, POOL, "2").result()
     after = compute.disks.get(group, azure.os_disk(2).rsplit("/", 1)[1]).as_dict()["properties"]["uniqueId"]
     assert before != after, "a reimage makes the OS disk anew"
-    assert "id" not in azure.instance(2)["properties"]["storageProfile"]["imageReference"], "a reimage is no upgrade"
+    assert "id" not in azure.instance(2)["properties"]["storageProfile"]["imageReference"], "a reimage is not an upgrade"
     compute.virtual_machine_scale_sets.begin_update_instances(group, POOL, {"instanceIds": ["2"]}).result()
     upgraded = azure.instance(2)["properties"]
     equal((upgraded["latestModelApplied"], upgraded["storageProfile"]["imageReference"]["id"]), (True, version["id"]), "upgraded")
     equal(azure.power(2), "PowerState/running", "an upgraded machine runs")
 
-    # Extensions: one is added, changed and taken away, the script goes and billing stays.
+    # Extensions: one is added, changed and removed; the script is removed and billing stays.
     extensions = compute.virtual_machine_scale_set_extensions
     equal([one.name for one in extensions.list(group, POOL)], ["vmssCSE", "computeAksLinuxBilling"], "extensions")
     made = extensions.begin_create_or_update(group, POOL, "health", {"properties": {
@@ -111,7 +111,7 @@ def whole_life(azure):
     with refused("ResourceNotFound", ResourceNotFoundError):
         extensions.get(group, POOL, "vmssCSE")
 
-    # A second version, and the first one is pruned.
+    # A second version; the first one is deleted.
     azure.snapshot("snapshot_second")
     second = azure.version(GALLERY, DEFINITION, "2026.11.15", azure.id("Microsoft.Compute/snapshots/snapshot_second"))
     names = [one.name for one in compute.gallery_image_versions.list_by_gallery_image(group, GALLERY, DEFINITION)]
@@ -121,7 +121,7 @@ def whole_life(azure):
     names = [one.name for one in compute.gallery_image_versions.list_by_gallery_image(group, GALLERY, DEFINITION)]
     equal(names, ["2026.11.15"], "versions after pruning")
 
-    # Instances go, by name and by capacity.
+    # Instances are deleted by id and by capacity.
     compute.virtual_machine_scale_sets.begin_delete_instances(group, POOL, {"instanceIds": ["3", "4"]}).result()
     vms.begin_delete(group, POOL, "5").result()
     equal([one["instanceId"] for one in azure.instances()], ["0", "1", "2", "6", "7", "8", "9", "10", "11"], "instances left")
@@ -142,7 +142,7 @@ def whole_life(azure):
     equal(azure.instance(0, "canary")["properties"]["osProfile"]["computerName"], "canary000000", "the canary's node")
     sets.begin_delete(group, "canary").result()
 
-    # Disks of one's own.
+    # Standalone disks.
     disks = compute.disks
     disks.begin_create_or_update(group, "data", {"location": azure.location, "properties": {
         "creationData": {"createOption": "Empty"}, "diskSizeGB": 8}}).result()
@@ -151,7 +151,7 @@ def whole_life(azure):
     assert "data" in [one.name for one in disks.list_by_resource_group(group)]
     disks.begin_delete(group, "data").result()
 
-    # Everything goes.
+    # Everything is deleted.
     for name in ("snapshot_pool", "snapshot_second"):
         compute.snapshots.begin_delete(group, name).result()
     compute.gallery_image_versions.begin_delete(group, GALLERY, DEFINITION, "2026.11.15").result()

@@ -1,4 +1,4 @@
-"""Rules of scale sets and their instances."""
+"""Rules for scale sets and their instances."""
 
 import base64
 import time
@@ -13,14 +13,14 @@ def data(text):
 
 
 def found(value, key):
-    """Whether a key is anywhere in a value."""
+    """Whether a key occurs at any depth of a value."""
     if isinstance(value, dict):
         return key in value or any(found(inner, key) for inner in value.values())
     return isinstance(value, list) and any(found(inner, key) for inner in value)
 
 
-def some_fields_are_never_read(azure):
-    """customData and protectedSettings are written and never read; userData is read by those who ask for it."""
+def hidden_fields_are_never_returned(azure):
+    """customData and protectedSettings are never returned; userData only with $expand."""
     compute, group = azure.compute, azure.group
     secret = "kiln-secret-that-must-not-come-back"
     azure.patch_pool({"properties": {"virtualMachineProfile": {"osProfile": {"customData": data(secret)}}}})
@@ -43,8 +43,8 @@ def some_fields_are_never_read(azure):
     equal(azure.instance(0, expand="userData")["properties"]["userData"], data("of the model"), "of an instance")
 
 
-def a_put_keeps_what_it_cannot_know(azure):
-    """A PUT of what was read: without the image it keeps the image, without the hidden fields it keeps those."""
+def put_keeps_hidden_fields(azure):
+    """A PUT without the image keeps the image, and one without the hidden fields keeps those."""
     sets, group = azure.compute.virtual_machine_scale_sets, azure.group
     body = azure.pool()
     image = body["properties"]["virtualMachineProfile"]["storageProfile"].pop("imageReference")
@@ -56,17 +56,17 @@ def a_put_keeps_what_it_cannot_know(azure):
     after = azure.pool(expand="userData")
     equal(after["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"], image, "image")
     equal(after["properties"]["virtualMachineProfile"]["userData"], data("of the model"), "userData")
-    equal(after["tags"], {"only": "this"}, "what a PUT says is all there is")
-    # What a first boot does shows that custom data and protected settings are still there.
+    equal(after["tags"], {"only": "this"}, "a PUT replaces the properties")
+    # The first boot shows that custom data and protected settings still exist.
     azure.scale(3)
     view = azure.instance(2, expand="instanceView")["properties"]["instanceView"]
     equal([one["name"] for one in view["extensions"]], ["vmssCSE"], "extensions of the new instance")
-    # Parts of a reference are completed, and without properties everything stays.
+    # A partial reference is completed, and a PUT without properties keeps everything.
     body = azure.pool()
     body["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"] = {"version": "2.0.0"}
     sets.begin_create_or_update(group, POOL, body).result()
     now = azure.pool()["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"]
-    equal(now, {**image, "version": "2.0.0"}, "an image whose version alone is said")
+    equal(now, {**image, "version": "2.0.0"}, "an image with only a version")
     sets.begin_create_or_update(group, POOL, {"location": azure.location, "sku": {**body["sku"], "capacity": 4}}).result()
     now = azure.pool()
     equal((now["sku"]["capacity"], now["tags"], now["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"]["version"]),
@@ -75,11 +75,11 @@ def a_put_keeps_what_it_cannot_know(azure):
     body["properties"]["virtualMachineProfile"]["extensionProfile"] = {"extensions": []}
     sets.begin_create_or_update(group, POOL, body).result()
     equal([one.name for one in azure.compute.virtual_machine_scale_set_extensions.list(group, POOL)], [],
-          "a PUT that says that there are no extensions removes them")
+          "a PUT with an empty list removes all extensions")
 
 
 def a_model_has_rules(azure):
-    """What cannot be changed, and what cannot be."""
+    """Immutable properties and invalid values."""
     sets, group = azure.compute.virtual_machine_scale_sets, azure.group
     profile = lambda **values: {"properties": {"virtualMachineProfile": values}}
     before = azure.pool()["etag"]
@@ -118,8 +118,8 @@ def a_model_has_rules(azure):
         sets.begin_create_or_update(group, "-new", new)
 
 
-def policies_decide_who_gets_the_model(azure):
-    """Manual: nobody. Automatic: everybody. Rolling: batch by batch."""
+def upgrade_policies(azure):
+    """Manual: no instance. Automatic: all instances. Rolling: in batches."""
     compute, group = azure.compute, azure.group
     change = {"properties": {"virtualMachineProfile": {"storageProfile": {"imageReference": {
         "publisher": "P", "offer": "O", "sku": "S", "version": "2.0.0"}}}}}
@@ -145,8 +145,8 @@ def policies_decide_who_gets_the_model(azure):
     equal(applied("in-batches"), [True] * 4, "Rolling, in the end")
 
 
-def protection_holds(azure):
-    """Scale-in takes the newest that is not protected; actions on the whole set pass by who is protected from them."""
+def protection_is_respected(azure):
+    """Scale-in deletes the newest unprotected instances; actions on the set skip protected ones."""
     compute, group = azure.compute, azure.group
     vms = compute.virtual_machine_scale_set_vms
     protect = lambda number, **policy: vms.begin_update(
@@ -159,19 +159,19 @@ def protection_holds(azure):
     powers = {number: azure.power(number) for number in (0, 7, 9)}
     equal(powers, {0: "PowerState/stopped", 7: "PowerState/running", 9: "PowerState/stopped"}, "powerOff of all")
     compute.virtual_machine_scale_sets.begin_start(group, POOL, {"instanceIds": ["*"]}).result()
-    # An instance's own update says one thing and keeps the other.
+    # An update of one property of an instance keeps the other.
     tags = azure.instance(9)["tags"]
     vms.begin_update(group, POOL, "9", {"location": azure.location, "tags": {"mine": "1"}, "properties": {"userData": data("mine")}}).result()
     one = azure.instance(9, expand="userData")
     equal((one["properties"]["protectionPolicy"]["protectFromScaleIn"], one["properties"]["userData"]), (True, data("mine")), "instance 9")
-    equal(one["tags"], tags, "tags are the pool's, whatever an instance's update says")
+    equal(one["tags"], tags, "an instance update does not change tags")
     compute.virtual_machine_scale_sets.begin_delete_instances(group, POOL, {"instanceIds": ["9"]}).result()
     with refused("ResourceNotFound", ResourceNotFoundError):
         azure.instance(9)
 
 
 def user_data_reaches_the_machine(azure):
-    """What an instance's update says is what the machine reads next; the others read the model's."""
+    """The VM reads the userData of its last instance update; other VMs read the model's."""
     read = lambda name: requests.get(
         f"{azure.imds}/vm/{name}/metadata/instance/compute/userData", params={"api-version": "2021-01-01", "format": "text"},
         headers={"Metadata": "true"}, timeout=30).text
@@ -183,7 +183,7 @@ def user_data_reaches_the_machine(azure):
 
 
 def machines_take_time(azure):
-    """Power and boot are seen on the way, not at their ends alone."""
+    """Intermediate states of power and boot are visible."""
     compute, group = azure.compute, azure.group
     vms = compute.virtual_machine_scale_set_vms
     seen = []
@@ -215,7 +215,7 @@ def machines_take_time(azure):
     equal((new["provisioningState"], new["instanceView"]["vmAgent"]["statuses"][0]["displayStatus"]), ("Succeeded", "Ready"), "after its boot")
 
 
-def restarting_needs_a_machine_that_runs(azure):
+def restart_needs_a_running_machine(azure):
     """Start and stop are idempotent, restart is not."""
     compute, group = azure.compute, azure.group
     vms = compute.virtual_machine_scale_set_vms

@@ -1,4 +1,4 @@
-"""Plays one scenario: `scenario.py MODULE FUNCTION`."""
+"""Runs one scenario: `scenario.py MODULE FUNCTION`."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-{{/* Which command of kiln runs: a target decides, as in kamino's chart. */}}
+{{/* The command of kiln that runs: the target decides, as in kamino's chart. */}}
 {{- define "kiln.command" -}}
 {{- if .Values.kiln.run -}}
 run
@@ -18,14 +18,14 @@ yes
 {{- end -}}
 {{- end -}}
 
-{{/* Whether it changes anything, so that interrupting it is worth preventing. */}}
+{{/* Whether it changes anything, so that it must not be interrupted. */}}
 {{- define "kiln.changes" -}}
 {{- if ne (include "kiln.command" .) "status" -}}
 yes
 {{- end -}}
 {{- end -}}
 
-{{/* The arguments of the container. Numbers of a values file are floats: `int64` keeps them from becoming 1e+06. */}}
+{{/* The arguments of the container. Numbers of a values file are floats: `int64` prevents 1e+06. */}}
 {{- define "kiln.arguments" -}}
 {{- $kamino := .Values.kamino -}}
 {{- $kiln := .Values.kiln -}}
@@ -59,7 +59,7 @@ yes
 {{- toYaml $arguments -}}
 {{- end -}}
 
-{{/* What update and auto-update share. */}}
+{{/* Common arguments of update and auto-update. */}}
 {{- define "kiln.arguments.change" -}}
 {{- $kamino := .Values.kamino -}}
 {{- $kiln := .Values.kiln -}}
@@ -104,8 +104,8 @@ yes
 {{- $ready = int64 $ready | toString -}}
 {{- end -}}
 {{- $arguments = concat $arguments (list
-  "--last-patch-annotation" (required "kamino.auto.lastPatchAnnotation is needed with kamino.targetVMSS" $auto.lastPatchAnnotation)
-  "--pending-reboot-annotation" (required "kamino.auto.pendingRebootAnnotation is needed with kamino.targetVMSS" $auto.pendingRebootAnnotation)
+  "--last-patch-annotation" (required "kamino.auto.lastPatchAnnotation is required with kamino.targetVMSS" $auto.lastPatchAnnotation)
+  "--pending-reboot-annotation" (required "kamino.auto.pendingRebootAnnotation is required with kamino.targetVMSS" $auto.pendingRebootAnnotation)
   "--minimum-ready-time" $ready
   "--minimum-candidates" (int64 $auto.minimumCandidates | toString)
   "--maximum-image-age" (int64 $auto.maximumImageAge | toString)) -}}

@@ -8,11 +8,11 @@ ttlSecondsAfterFinished: {{ int64 .Values.kamino.jobTtl }}
 {{- if semverCompare ">=1.26.0-0" .Capabilities.KubeVersion.Version }}
 podFailurePolicy:
   rules:
-    # A lost node is nobody's fault: the next pod goes on where the journal ends.
+    # After a lost node the next pod resumes from the journal.
     - action: Ignore
       onPodConditions:
         - type: DisruptionTarget
-    # kiln's own verdicts (failed and released, wrong usage, held by another, stuck, drift): trying again would drain again.
+    # Exit codes of kiln itself (failed and released, usage error, held by another run, stuck, drift): a retry would drain again.
     - action: FailJob
       onExitCodes:
         containerName: {{ .Values.kamino.name }}

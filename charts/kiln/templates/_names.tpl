@@ -1,4 +1,4 @@
-{{/* The release's name, with the name of what runs unless it is in there already. */}}
+{{/* The release's name, with kamino.name appended unless it contains it. */}}
 {{- define "kiln.fullname" -}}
 {{- if contains .Values.kamino.name .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
@@ -7,7 +7,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Cluster roles have no namespace: two releases of one name in two namespaces must not meet. */}}
+{{/* Cluster roles have no namespace: releases of the same name in two namespaces need different ones. */}}
 {{- define "kiln.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "kiln.fullname" .) -}}
 {{- end -}}
@@ -16,17 +16,17 @@
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "kiln.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.name is needed with serviceAccount.create=false" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name is required with serviceAccount.create=false" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
-{{/* What tells the pods of this release from all others; labels that a user chooses are not among them. */}}
+{{/* Selects the pods of this release; user-defined labels are not part of it. */}}
 {{- define "kiln.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* A user's labels, then ours: nobody can take ours away. */}}
+{{/* User-defined labels and ours, which cannot be overridden. */}}
 {{- define "kiln.labels" -}}
 {{- $ours := dict
   "app.kubernetes.io/version" .Chart.AppVersion
@@ -35,7 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toYaml (merge (include "kiln.selector" . | fromYaml) $ours .Values.kamino.labels) -}}
 {{- end -}}
 
-{{/* The image: by its hash if that is asked for, with or without `sha256:` before it. */}}
+{{/* The image, by its hash with pullByHash, with or without the prefix `sha256:`. */}}
 {{- define "kiln.image" -}}
 {{- $container := .Values.kamino.container -}}
 {{- $name := $container.imageRepository -}}
@@ -43,7 +43,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $name = printf "%s/%s" (trimSuffix "/" .) $name -}}
 {{- end -}}
 {{- if $container.pullByHash -}}
-{{- $hash := required "kamino.container.imageHash is needed with kamino.container.pullByHash=true" $container.imageHash -}}
+{{- $hash := required "kamino.container.imageHash is required with kamino.container.pullByHash=true" $container.imageHash -}}
 {{- printf "%s@sha256:%s" $name (trimPrefix "sha256:" $hash) -}}
 {{- else -}}
 {{- printf "%s:%s" $name (default .Chart.AppVersion $container.imageTag) -}}

@@ -1,4 +1,4 @@
-{{/* What the pod gets from outside: variables, files of credentials, certificates. */}}
+{{/* Environment variables, credential files and certificates of the pod. */}}
 {{- define "kiln.environment" -}}
 - name: NODE_ID
   valueFrom:
@@ -42,12 +42,12 @@
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 {{- end }}
-# The kubelet knows the API server's address; IMDS and the wire server answer to the machine that asks, never to a proxy.
+# The kubelet provides the API server's address. IMDS and the wire server must not be reached through a proxy.
 - name: NO_PROXY
   value: {{ concat (list "$(KUBERNETES_SERVICE_HOST)" "localhost" "127.0.0.1" "169.254.169.254" "168.63.129.16" ".svc") .Values.proxy.exceptFor | join "," | quote }}
 {{- end }}
 {{- if or .Values.caBundle.configMap .Values.caBundle.secret }}
-# Both are read: the image's own certificates, and every file of the folder.
+# kiln reads both: the certificates of the image, and all files of the folder.
 - name: SSL_CERT_FILE
   value: /etc/ssl/certs/ca-certificates.crt
 - name: SSL_CERT_DIR
@@ -89,7 +89,7 @@
 - name: azure-json
   secret:
     secretName: {{ .Values.azure.azureJson.secretName }}
-    # 0440: its owner is root, its group is the pod's.
+    # 0440: owned by root and the group of the pod.
     defaultMode: 288
 {{- else }}
 - name: azure-json
@@ -104,7 +104,7 @@
 {{- end }}
 {{- end }}
 {{- else if .Values.azure.workloadIdentity.projectToken }}
-# By the names that the webhook of Azure Workload Identity uses: where it runs too, it leaves these as they are.
+# The same names as the webhook of Azure Workload Identity uses, which then leaves them unchanged.
 - name: azure-identity-token
   projected:
     sources:

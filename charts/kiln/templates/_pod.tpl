@@ -5,7 +5,7 @@ yes
 {{- end -}}
 {{- end -}}
 
-{{/* The pod of every run, as the `template` of a Job. */}}
+{{/* The pod of a run, as the `template` of a Job. */}}
 {{- define "kiln.pod" -}}
 {{- $command := include "kiln.command" . -}}
 {{- $root := include "kiln.mountsHost" . -}}
@@ -17,7 +17,7 @@ yes
 {{- if eq .Values.azure.credential "workloadIdentity" -}}
 {{- $_ := set $labels "azure.workload.identity/use" "true" -}}
 {{- end -}}
-{{- /* Neither the autoscaler nor Karpenter may take the node away from under a run. */ -}}
+{{- /* Neither the autoscaler nor Karpenter may remove the node of a run. */ -}}
 {{- $annotations := dict
   "cluster-autoscaler.kubernetes.io/safe-to-evict" "false"
   "karpenter.sh/do-not-disrupt" "true" -}}
@@ -51,7 +51,7 @@ spec:
   {{- . | nindent 2 }}
   {{- end }}
   tolerations:
-    # Of control planes, by their old name and by their new one; AKS Engine gives the taint a value, others do not.
+    # Control planes, by the old and the new taint; AKS Engine sets a value, others do not.
     - key: node-role.kubernetes.io/master
       operator: Exists
       effect: NoSchedule
@@ -87,8 +87,8 @@ spec:
 {{- end -}}
 
 {{/*
-Never on the donor, and with scheduleOnControlPlane on a control plane by any of the three labels that it may have. Terms are
-alternatives; what is inside of one holds together, so that the donor's name is in each.
+Never on the donor. With scheduleOnControlPlane only on a control plane, which may have any of three labels. Terms are alternatives, so each
+one excludes the donor.
 */}}
 {{- define "kiln.affinity" -}}
 {{- $donor := "" -}}

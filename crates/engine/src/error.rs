@@ -72,13 +72,13 @@ pub(crate) fn cloud_failure<E: FactoryError>(error: &E) -> StepFailure {
 
 /// A step's failure because of the cluster.
 pub(crate) fn cluster_failure(error: &kiln_kubernetes::Error) -> StepFailure {
-    let class = if error.not_found() {
+    let class = if error.is_not_found() {
         ErrorClass::NotFound
-    } else if error.permission() {
+    } else if error.is_forbidden() {
         ErrorClass::Permission
-    } else if error.conflict() {
+    } else if error.is_conflict() {
         ErrorClass::Precondition
-    } else if error.retryable() {
+    } else if error.is_retryable() {
         ErrorClass::Transient
     } else {
         match error {

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::process::Command;
 
 use kiln_aks_formats::{from_base64, to_base64};
-use kiln_bootstrap::{Bootstrapper, Kind, KubeadmJoin, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{Bootstrapper, KubeadmJoin, Resolved, Source, SourceKind, SourcePosition, resolve};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
-use test_deps::{Cache, Part};
+use test_deps::{Cache, TestDep};
 
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
 
 fn inputs(version: &str) -> Resolved {
-    let mut settings = Layer::new(Kind::Settings);
+    let mut settings = Source::new(SourceKind::Settings);
     let ca = to_base64(AUTHORITY);
     for (field, value) in [
         ("resourceGroup", "group"),
@@ -21,13 +21,13 @@ fn inputs(version: &str) -> Resolved {
         ("caBundle", ca.as_str()),
         ("bootstrapToken", "abcdef.0123456789abcdef"),
     ] {
-        settings.set(field, value.into(), Place::Program).unwrap();
+        settings.set(field, value.into(), SourcePosition::Program).unwrap();
     }
-    let mut pool = Layer::new(Kind::NodePool);
-    pool.set("taints", json!(["dedicated=gpu:NoSchedule", "late:NoExecute"]), Place::Program).unwrap();
-    pool.set("labels", json!({"tier": "web"}), Place::Program).unwrap();
-    let mut class = Layer::new(Kind::NodeClass);
-    class.set("maxPods", json!(42), Place::Program).unwrap();
+    let mut pool = Source::new(SourceKind::NodePool);
+    pool.set("taints", json!(["dedicated=gpu:NoSchedule", "late:NoExecute"]), SourcePosition::Program).unwrap();
+    pool.set("labels", json!({"tier": "web"}), SourcePosition::Program).unwrap();
+    let mut class = Source::new(SourceKind::NodeClass);
+    class.set("maxPods", json!(42), SourcePosition::Program).unwrap();
     resolve(&[settings, pool, class])
 }
 
@@ -49,7 +49,7 @@ fn join(version: &str) -> Value {
 
 /// The document as kubeadm's types parse it, or their error.
 fn read(folder: &Path, document: &Value) -> Result<Value, String> {
-    let program = Cache::of_user().unwrap().find(Part::KubeadmTypes).unwrap_or_else(|missing| panic!("{missing}"));
+    let program = Cache::of_user().unwrap().find(TestDep::KubeadmTypes).unwrap_or_else(|missing| panic!("{missing}"));
     let file = folder.join("join.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let output = Command::new(program).arg(&file).output().unwrap();

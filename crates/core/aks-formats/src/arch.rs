@@ -1,23 +1,21 @@
-//! The two processors that nodes have.
+//! CPU architectures of nodes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A processor, by the name that Kubernetes and its downloads give it.
+/// A CPU architecture, by its Kubernetes name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arch {
-    /// x86-64.
     #[default]
     Amd64,
-    /// 64-bit ARM.
     Arm64,
 }
 
 impl Arch {
-    /// The name.
+    /// Returns the Kubernetes name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -32,9 +30,9 @@ impl fmt::Display for Arch {
     }
 }
 
-/// A processor that no node has.
+/// An architecture that kiln does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no processor of a node: amd64 and arm64 are")]
+#[error("unsupported architecture `{0}`; expected `amd64` or `arm64`")]
 pub struct UnknownArch(pub String);
 
 impl FromStr for Arch {

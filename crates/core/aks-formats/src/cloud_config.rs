@@ -1,4 +1,4 @@
-//! Custom data as cloud-init reads it: several parts in one MIME message.
+//! Custom data for cloud-init: a MIME message with several parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,37 +6,33 @@ use std::fmt::Write as _;
 use crate::shell::quote;
 use crate::{Secret, to_base64};
 
-/// What separates the parts. It is fixed, so that the same parts give the same bytes; a part that holds it is refused.
+/// Boundary between the parts. It is fixed, so that the same parts give the same bytes; a part that contains it is rejected.
 pub const BOUNDARY: &str = "==kiln=custom=data=boundary==";
 
-/// One part.
+/// One part of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its content type: `text/cloud-boothook`, `text/cloud-config`, `text/x-shellscript`.
+    /// For example `text/cloud-boothook`, `text/cloud-config` or `text/x-shellscript`.
     pub content_type: &'static str,
     pub body: Secret,
 }
 
-/// Parts that make no message.
+/// Parts that cannot be combined into a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartError {
-    /// A part holds the boundary.
-    #[error("part {index} ({content_type}) holds the boundary between parts")]
+    #[error("part {index} ({content_type}) contains the boundary between parts")]
     Boundary {
-        /// Which part, from 0.
+        /// Starts at 0.
         index: usize,
-        /// Its content type.
         content_type: &'static str,
     },
-    /// The name of a feature is no name of a variable.
-    #[error("`{0}` cannot be the name of a feature: letters, digits and underscores, not a digit first")]
+    #[error("invalid feature name `{0}`; expected letters, digits and underscores, not starting with a digit")]
     FeatureName(String),
-    /// The value of a feature has several lines.
     #[error("the value of feature `{0}` has more than one line")]
     FeatureValue(String),
 }
 
-/// The message, not yet encoded.
+/// Combines parts into a message, without base64 encoding.
 pub fn multipart(parts: &[Part]) -> Result<Secret, PartError> {
     let mut out = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n");
     for (index, part) in parts.iter().enumerate() {
@@ -59,8 +55,8 @@ pub fn multipart(parts: &[Part]) -> Result<Secret, PartError> {
 
 const FOLDER: &str = "/opt/azure/containers";
 
-/// Custom data for a node whose image has the AKS node controller: base64 of a boot hook that writes the configuration and starts
-/// the controller in the background, so that nothing waits for cloud-init's later stages.
+/// Renders custom data for images with the AKS node controller. A boot hook writes the configuration and starts the controller in the
+/// background, so that it does not wait for cloud-init's later stages.
 pub fn node_controller(config: &Secret, features: &BTreeMap<String, String>) -> Result<Secret, PartError> {
     let mut hook = String::from("#!/bin/bash\numask 077\n");
     let _ = writeln!(hook, "mkdir -p {FOLDER}");
@@ -83,7 +79,7 @@ pub fn node_controller(config: &Secret, features: &BTreeMap<String, String>) -> 
     Ok(Secret::new(to_base64(message.expose())))
 }
 
-/// Lines to write a file that only root reads. base64 holds no quote and no boundary.
+/// Appends the commands that write a file readable only by root. base64 contains neither quotes nor the boundary.
 fn write_file(hook: &mut String, name: &str, content: &str) {
     let path = format!("{FOLDER}/{name}");
     let _ = writeln!(
@@ -93,7 +89,7 @@ fn write_file(hook: &mut String, name: &str, content: &str) {
     );
 }
 
-/// `KEY=VALUE` lines. The reader on the node parses them and does not source them, but a shell reads them the same.
+/// Formats features as `KEY=VALUE` lines. The node parses them without a shell, but a shell would read the same values.
 fn feature_lines(features: &BTreeMap<String, String>) -> Result<String, PartError> {
     let mut lines = String::new();
     for (name, value) in features {
@@ -122,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_configuration_gives_the_same_message() {
+    fn same_configuration_gives_the_same_message() {
         assert_eq!(decoded("{}", &[]), decoded("{}", &[]));
         assert!(
             decoded("{}", &[])
@@ -131,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn without_features_there_is_no_trace_of_their_file() {
+    fn feature_file_is_written_only_with_features() {
         assert!(!decoded("{}", &[]).contains("enabled_features"));
         let line = to_base64("A=1\nB='x y'\n");
         assert!(decoded("{}", &[("B", "x y"), ("A", "1")]).contains(&line));
     }
 
     #[test]
-    fn the_parts_are_those_that_were_given() {
+    fn message_contains_the_given_parts() {
         let message = decoded("{}", &[]);
         let parts: Vec<&str> = message.split(&format!("--{BOUNDARY}")).collect();
         assert_eq!(parts.len(), 4);
@@ -148,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn the_boundary_is_the_one_that_machines_were_made_with() {
-        // Another one would be other custom data, and every machine would differ from its template.
+    fn boundary_never_changes() {
+        // A different boundary changes the custom data, and every machine would differ from its template.
         let message = decoded("{}", &[]);
         assert!(
             message.starts_with(
@@ -161,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_the_boundary_inside_is_refused() {
+    fn part_that_contains_the_boundary_is_rejected() {
         let part = Part { content_type: "text/x-shellscript", body: Secret::new(format!("echo --{BOUNDARY}")) };
         assert_eq!(multipart(&[part]), Err(PartError::Boundary { index: 0, content_type: "text/x-shellscript" }));
     }
 
     #[test]
-    fn a_feature_that_could_break_its_file_is_refused() {
+    fn invalid_features_are_rejected() {
         let one = |name: &str, value: &str| {
             node_controller(&"{}".into(), &BTreeMap::from([(name.to_owned(), value.to_owned())]))
         };

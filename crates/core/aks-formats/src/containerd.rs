@@ -1,18 +1,18 @@
-//! containerd's configuration file, as the two contracts write it.
+//! containerd's configuration file, as the Node Bootstrapping Variables and `AKSNodeConfig` write it.
 
 use std::fmt::Write as _;
 
-/// The layout of the file: its sections moved with containerd 2.
+use crate::toml::quote;
+
+/// Layout of the file. containerd 2 renamed its sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// containerd 1.
     One,
-    /// containerd 2.
     Two,
 }
 
-/// The x.y.z in what `containerd --version` prints, where its third word starts with a number.
-pub fn version_in(output: &str) -> Option<String> {
+/// Extracts `x.y.z` from the third word of the output of `containerd --version`.
+pub fn parse_version(output: &str) -> Option<String> {
     let word = output.split_whitespace().nth(2)?;
     let word = word.strip_prefix('v').unwrap_or(word);
     let plain = word.split('-').next()?;
@@ -23,35 +23,32 @@ pub fn version_in(output: &str) -> Option<String> {
 }
 
 impl Layout {
-    /// The layout for a version; 1 where the version is not known.
-    pub fn of_version(version: &str) -> Self {
+    /// Returns the layout for a version of containerd, or layout 1 if the version is unknown.
+    pub fn for_version(version: &str) -> Self {
         let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major.is_some_and(|major| major >= 2) { Self::Two } else { Self::One }
     }
 }
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one line of the file")]
 pub struct Containerd {
     pub layout: Layout,
-    /// How ready the kernel is to kill containerd.
     pub oom_score: i32,
-    /// Where images and containers live, if not in the usual place.
+    /// Data directory, if not the default.
     pub root: String,
-    /// The image of the pause container.
     pub sandbox_image: String,
-    /// Whether devices may be described by files.
+    /// Container Device Interface.
     pub cdi: bool,
-    /// Whether containers run with NVIDIA's runtime.
+    /// Makes NVIDIA's runtime the default.
     pub nvidia: bool,
-    /// Whether systemd owns the control groups.
     pub systemd_cgroup: bool,
-    /// Whether containerd writes kubenet's network configuration.
+    /// Lets containerd write kubenet's network configuration.
     pub kubenet: bool,
-    /// Whether registries have files of their own.
+    /// Reads one configuration file per registry from `/etc/containerd/certs.d`.
     pub registry_folder: bool,
-    /// Whether images are streamed.
+    /// Artifact streaming.
     pub streaming: bool,
 }
 
@@ -60,15 +57,15 @@ const IMAGES: &str = "plugins.\"io.containerd.cri.v1.images\"";
 const RUNTIME: &str = "plugins.\"io.containerd.cri.v1.runtime\"";
 
 impl Containerd {
-    /// The file.
+    /// Renders the file.
     pub fn file(&self) -> String {
         let mut out = format!("version = 2\noom_score = {}\n", self.oom_score);
         if !self.root.is_empty() {
-            let _ = writeln!(out, "root = {}", toml_text(&self.root));
+            let _ = writeln!(out, "root = {}", quote(&self.root));
         }
         match self.layout {
-            Layout::One => self.one(&mut out),
-            Layout::Two => self.two(&mut out),
+            Layout::One => self.layout_one(&mut out),
+            Layout::Two => self.layout_two(&mut out),
         }
         out.push_str("[metrics]\n  address = \"0.0.0.0:10257\"\n");
         if self.streaming {
@@ -78,8 +75,8 @@ impl Containerd {
         out
     }
 
-    fn one(&self, out: &mut String) {
-        let _ = writeln!(out, "[{CRI}]\n  sandbox_image = {}", toml_text(&self.sandbox_image));
+    fn layout_one(&self, out: &mut String) {
+        let _ = writeln!(out, "[{CRI}]\n  sandbox_image = {}", quote(&self.sandbox_image));
         if self.cdi {
             out.push_str("  enable_cdi = true\n");
         }
@@ -90,12 +87,12 @@ impl Containerd {
         self.registry(out, CRI);
     }
 
-    fn two(&self, out: &mut String) {
+    fn layout_two(&self, out: &mut String) {
         let _ = writeln!(out, "[{IMAGES}]");
         if self.streaming {
             out.push_str("  snapshotter = \"overlaybd\"\n  disable_snapshot_annotations = false\n");
         }
-        let _ = writeln!(out, "  [{IMAGES}.pinned_images]\n    sandbox = {}", toml_text(&self.sandbox_image));
+        let _ = writeln!(out, "  [{IMAGES}.pinned_images]\n    sandbox = {}", quote(&self.sandbox_image));
         self.registry(out, IMAGES);
         let _ = writeln!(out, "[{RUNTIME}.containerd]");
         self.runtimes(out, RUNTIME);
@@ -111,7 +108,7 @@ impl Containerd {
     fn runtimes(&self, out: &mut String, plugin: &str) {
         let name = if self.nvidia { "nvidia-container-runtime" } else { "runc" };
         let _ = writeln!(out, "    default_runtime_name = \"{name}\"");
-        for (runtime, owns_groups) in [(name, self.systemd_cgroup), ("untrusted", false)] {
+        for (runtime, systemd_cgroup) in [(name, self.systemd_cgroup), ("untrusted", false)] {
             let _ = writeln!(
                 out,
                 "    [{plugin}.containerd.runtimes.{runtime}]\n      runtime_type = \"io.containerd.runc.v2\""
@@ -120,7 +117,7 @@ impl Containerd {
                 out,
                 "    [{plugin}.containerd.runtimes.{runtime}.options]\n      BinaryName = \"/usr/bin/{name}\""
             );
-            if owns_groups {
+            if systemd_cgroup {
                 out.push_str("      SystemdCgroup = true\n");
             }
         }
@@ -140,24 +137,6 @@ impl Containerd {
         }
         let _ = writeln!(out, "  [{plugin}.registry.headers]\n    X-Meta-Source-Client = [\"azure/aks\"]");
     }
-}
-
-/// A TOML basic string.
-fn toml_text(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]
@@ -180,25 +159,25 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_follows_the_major_version() {
-        assert_eq!(Layout::of_version("2.0.0"), Layout::Two);
-        assert_eq!(Layout::of_version("10.1.0"), Layout::Two);
-        assert_eq!(Layout::of_version("1.7.22"), Layout::One);
-        assert_eq!(Layout::of_version(""), Layout::One);
+    fn layout_follows_the_major_version() {
+        assert_eq!(Layout::for_version("2.0.0"), Layout::Two);
+        assert_eq!(Layout::for_version("10.1.0"), Layout::Two);
+        assert_eq!(Layout::for_version("1.7.22"), Layout::One);
+        assert_eq!(Layout::for_version(""), Layout::One);
     }
 
     #[test]
-    fn a_version_is_read_from_what_containerd_prints() {
-        assert_eq!(version_in("containerd containerd.io 1.7.22-1 c814c75").as_deref(), Some("1.7.22"));
+    fn version_is_parsed_from_containerd_output() {
+        assert_eq!(parse_version("containerd containerd.io 1.7.22-1 c814c75").as_deref(), Some("1.7.22"));
         assert_eq!(
-            version_in("containerd github.com/containerd/containerd/v2 v2.0.0-rc.2 abc").as_deref(),
+            parse_version("containerd github.com/containerd/containerd/v2 v2.0.0-rc.2 abc").as_deref(),
             Some("2.0.0")
         );
-        assert_eq!(version_in("not a valid output"), None);
+        assert_eq!(parse_version("not a valid output"), None);
     }
 
     #[test]
-    fn only_the_default_runtime_gives_control_groups_to_systemd() {
+    fn only_the_default_runtime_uses_systemd_cgroups() {
         for layout in [Layout::One, Layout::Two] {
             let file = Containerd { nvidia: true, ..plain(layout) }.file();
             assert_eq!(file.matches("SystemdCgroup = true").count(), 1);
@@ -207,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_quotes_stays_one_value() {
+    fn quotes_in_values_are_escaped() {
         let file = Containerd { root: "/a\"\nversion = 3".to_owned(), ..plain(Layout::One) }.file();
         assert!(file.contains("root = \"/a\\\"\\nversion = 3\"\n"));
     }

@@ -1,30 +1,28 @@
-//! Custom data from a remote service, which leaves room for the join token.
+//! Inserts the bootstrap token into custom data that a remote service rendered with a placeholder.
 
 use crate::{Secret, from_base64, to_base64};
 
-const PLACE: &str = "{{.TokenID}}.{{.TokenSecret}}";
+const PLACEHOLDER: &str = "{{.TokenID}}.{{.TokenSecret}}";
 
-/// Custom data that cannot be filled in.
+/// Custom data that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum HydrateError {
-    /// It is not base64.
     #[error("custom data is not base64")]
     NotBase64(#[source] base64::DecodeError),
-    /// What is inside is not text.
-    #[error("custom data holds no UTF-8 text")]
+    #[error("custom data is not UTF-8 text")]
     NotText(#[source] std::string::FromUtf8Error),
 }
 
-/// Puts the token into base64 custom data.
+/// Inserts the token into base64-encoded custom data.
 pub fn custom_data(encoded: &str, token: &Secret) -> Result<Secret, HydrateError> {
     let bytes = from_base64(encoded).map_err(HydrateError::NotBase64)?;
     let text = String::from_utf8(bytes).map_err(HydrateError::NotText)?;
     Ok(Secret::new(to_base64(command(&text, token).expose())))
 }
 
-/// Puts the token into a command.
+/// Inserts the token into a command.
 pub fn command(text: &str, token: &Secret) -> Secret {
-    Secret::new(text.replace(PLACE, token.expose()))
+    Secret::new(text.replace(PLACEHOLDER, token.expose()))
 }
 
 #[cfg(test)]
@@ -32,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_takes_its_place_and_other_text_stays() {
+    fn only_the_placeholder_is_replaced() {
         let token = Secret::new("abc.123456");
         assert_eq!(command("a-{{.TokenID}}.{{.TokenSecret}}-b", &token).expose(), "a-abc.123456-b");
         assert_eq!(custom_data(&to_base64("plain"), &token).unwrap().expose(), to_base64("plain"));

@@ -1,38 +1,33 @@
-//! Ids and versions of the images that nodes start from.
+//! Resource IDs and versions of node images.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// An id that is none of an image's version.
+/// An invalid image version ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageIdError {
-    /// It has another shape.
-    #[error("`{0}` is no id of an image version in a gallery")]
+    #[error("`{0}` is not the resource ID of a gallery image version")]
     Shape(String),
-    /// The asked name exists only for images of a subscription's own gallery.
-    #[error("`{0}` is in a community gallery, and such images have no node image version")]
+    #[error("`{0}` is in a community gallery; node image versions exist only for galleries of a subscription")]
     Community(String),
 }
 
-/// Where a gallery is.
+/// Location of a gallery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gallery {
-    /// Open to everyone, by its public name.
+    /// Public name of a community gallery.
     Community(String),
-    /// In a subscription.
     Shared {
         subscription: String,
-        /// The resource group.
         resource_group: String,
         gallery: String,
     },
 }
 
-/// The id of one version of an image.
+/// Resource ID of an image version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageId {
-    /// Where it is.
     pub gallery: Gallery,
     pub definition: String,
     pub version: String,
@@ -72,14 +67,14 @@ impl FromStr for ImageId {
             _ => return Err(bad()),
         };
         let id = Self { gallery, definition: own(definition), version: own(version) };
-        // An id with an empty version is what upstream makes of a definition without versions; nothing can start from it.
+        // Karpenter creates IDs with an empty version for definitions without versions; no machine can be created from them.
         let named = segments[1..].iter().all(|segment| !segment.is_empty());
         if named && id.to_string().eq_ignore_ascii_case(text) { Ok(id) } else { Err(bad()) }
     }
 }
 
 impl ImageId {
-    /// The name that AKS gives the image of a node: gallery, definition and version with dashes.
+    /// Returns AKS' node image version: gallery, definition and version joined by dashes.
     pub fn node_image_version(&self) -> Result<String, ImageIdError> {
         match &self.gallery {
             Gallery::Community(_) => Err(ImageIdError::Community(self.to_string())),
@@ -87,7 +82,7 @@ impl ImageId {
         }
     }
 
-    /// The id without its version: what stays when a newer one comes.
+    /// Returns the ID without the version.
     pub fn base(&self) -> String {
         let id = self.to_string();
         let cut = id.len() - "/versions/".len() - self.version.len();
@@ -95,13 +90,13 @@ impl ImageId {
     }
 }
 
-/// Compares versions number by number; of two with equal beginnings the longer is newer. None where a part is no number.
+/// Compares versions number by number; a version that extends another is newer. Returns `None` if a part is not a number.
 pub fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
     let numbers = |text: &str| text.split('.').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>();
     Some(numbers(a)?.cmp(&numbers(b)?))
 }
 
-/// Whether a version is newer than another. One that is not made of numbers is newer than none.
+/// Whether version `a` is newer than `b`. A version that is not numeric is never newer.
 pub fn is_newer(a: &str, b: &str) -> bool {
     compare_versions(a, b) == Some(Ordering::Greater)
 }
@@ -116,7 +111,7 @@ mod tests {
                           /images/2204gen2containerd/versions/2022.10.03";
 
     #[test]
-    fn an_id_of_either_gallery_reads_and_writes_the_same() {
+    fn ids_survive_a_round_trip() {
         for text in [SHARED, "/CommunityGalleries/g-1/images/d/versions/1.0.0"] {
             assert_eq!(text.parse::<ImageId>().unwrap().to_string(), text);
         }
@@ -126,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_without_a_version_is_refused() {
+    fn invalid_ids_are_rejected() {
         for text in ["/CommunityGalleries/g/images/d/versions/", "/subscriptions/invalid/format", "", "/a/b/c/d/e/f"] {
             assert_eq!(text.parse::<ImageId>(), Err(ImageIdError::Shape(text.to_owned())));
         }
@@ -141,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_reads_as_an_id_writes_the_same(text in "(/[a-zA-Z.]{0,12}){0,13}") {
+        fn parsed_ids_print_the_same(text in "(/[a-zA-Z.]{0,12}){0,13}") {
             if let Ok(id) = text.parse::<ImageId>() {
                 prop_assert!(id.to_string().eq_ignore_ascii_case(&text));
             }

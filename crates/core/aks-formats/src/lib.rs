@@ -1,5 +1,5 @@
-//! Other people's formats, byte-exact: the Node Bootstrapping Variables, `AKSNodeConfig`, Karpenter's objects, and the arithmetic of
-//! Go that they lean on. Values in, values out.
+//! Formats of other projects, byte-exact: Node Bootstrapping Variables ([`nbv`]), `AKSNodeConfig` ([`anc`]), Karpenter objects
+//! ([`karpenter`]), and the Go behaviour they depend on ([`go`]).
 
 pub mod anc;
 pub mod arch;
@@ -14,6 +14,7 @@ pub mod names;
 pub mod nbv;
 pub mod shell;
 pub mod sysctl;
+pub mod toml;
 mod version;
 
 pub use arch::Arch;
@@ -23,12 +24,12 @@ pub use version::{BadVersion, KubernetesVersion};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Standard base64 with padding, as every one of these formats has it.
+/// Encodes standard base64 with padding, which all of these formats use.
 pub fn to_base64(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The bytes behind standard base64.
+/// Decodes standard base64.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     STANDARD.decode(text)
 }

@@ -1,26 +1,26 @@
-//! Names and ids of Azure's that hold more than themselves.
+//! Azure resource names and IDs with structure.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The resource id of a subnet.
+/// Resource ID of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SubnetId {
     pub subscription: String,
-    /// The resource group of the network.
+    /// Resource group of the virtual network.
     pub resource_group: String,
     pub network: String,
     pub subnet: String,
 }
 
-/// A text that is no id of a subnet.
+/// A text that is not the resource ID of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no id of a subnet: \
-     /subscriptions/S/resourceGroups/G/providers/Microsoft.Network/virtualNetworks/N/subnets/S"
+    "invalid subnet ID `{0}`; expected \
+    `/subscriptions/S/resourceGroups/G/providers/Microsoft.Network/virtualNetworks/N/subnets/S`"
 )]
 pub struct BadSubnetId(pub String);
 
@@ -69,7 +69,7 @@ impl From<SubnetId> for String {
     }
 }
 
-/// A resource group's name as the value of a label: brackets become dashes, at most 63 characters, and a letter at the end.
+/// Converts a resource group name to a label value: parentheses become dashes, at most 63 characters, ending in a letter or digit.
 pub fn resource_group_label(resource_group: &str) -> String {
     let mut label: String =
         resource_group.chars().map(|c| if matches!(c, '(' | ')') { '-' } else { c }).take(63).collect();
@@ -82,17 +82,17 @@ pub fn resource_group_label(resource_group: &str) -> String {
     label
 }
 
-/// The route table of a cluster.
+/// Returns the name of a cluster's route table.
 pub fn route_table(cluster_id: &str) -> String {
     format!("aks-agentpool-{cluster_id}-routetable")
 }
 
-/// The security group of a cluster.
+/// Returns the name of a cluster's network security group.
 pub fn security_group(cluster_id: &str) -> String {
     format!("aks-agentpool-{cluster_id}-nsg")
 }
 
-/// A tag's key as Azure takes it: `/` is not allowed there.
+/// Converts a key to a valid tag name: Azure does not allow `/`.
 pub fn tag_key(key: &str) -> String {
     key.replace('/', "_")
 }
@@ -106,14 +106,14 @@ mod tests {
     const ID: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/n/subnets/sub";
 
     #[test]
-    fn a_subnets_id_is_read_whatever_the_case_of_its_fixed_words() {
+    fn subnet_id_is_parsed_case_insensitively() {
         let id: SubnetId = ID.to_ascii_uppercase().parse().unwrap();
         assert_eq!((id.network.as_str(), id.subnet.as_str(), id.resource_group.as_str()), ("N", "SUB", "G"));
         assert_eq!(ID.parse::<SubnetId>().unwrap().to_string(), ID);
     }
 
     #[test]
-    fn another_resources_id_is_refused_with_its_text() {
+    fn invalid_subnet_id_is_rejected_with_its_text() {
         let longer = format!("{ID}/x");
         let other = ID.replace("subnets", "routes");
         let unnamed = ID.replace("/sub", "/");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_group_becomes_a_label() {
+    fn resource_group_becomes_a_valid_label() {
         assert_eq!(resource_group_label("MC_my(group)"), "MC_my-group-z");
         assert_eq!(resource_group_label(&"a".repeat(70)), "a".repeat(63));
         let cut = format!("{}-b", "a".repeat(62));
@@ -132,14 +132,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[/a-zA-Z.]{0,80}") {
+        fn parsing_never_panics(text in "[/a-zA-Z.]{0,80}") {
             if let Ok(id) = text.parse::<SubnetId>() {
                 prop_assert!(id.to_string().eq_ignore_ascii_case(&text));
             }
         }
 
         #[test]
-        fn a_resource_groups_label_is_never_too_long_and_ends_well(name in "[a-zA-Z0-9_().-]{1,90}") {
+        fn resource_group_label_is_always_valid(name in "[a-zA-Z0-9_().-]{1,90}") {
             let label = resource_group_label(&name);
             prop_assert!(label.len() <= 63 && !label.ends_with(['-', '_', '.', '(', ')']));
         }

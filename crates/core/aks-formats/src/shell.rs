@@ -1,15 +1,15 @@
-//! Quoting for bash.
+//! Quoting and parsing of bash assignments.
 
 use std::collections::BTreeMap;
 
-/// A text that no shell variable can hold.
+/// A value with a NUL byte.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the value of {name} holds a NUL byte, which no environment variable can")]
+#[error("the value of `{name}` contains a NUL byte, which an environment variable cannot contain")]
 pub struct NulByte {
     pub name: String,
 }
 
-/// The text in single quotes: nothing inside them means anything to a shell, and a quote is written by leaving and entering them.
+/// Quotes a text with single quotes, in which a shell expands nothing. A single quote inside is written as `'\''`.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('\'');
@@ -23,7 +23,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// One assignment, `NAME='value'`, with a line end.
+/// Formats one assignment, `NAME='value'`, with a newline.
 pub fn assignment(name: &str, text: &str) -> Result<String, NulByte> {
     if text.contains('\0') {
         return Err(NulByte { name: name.to_owned() });
@@ -31,7 +31,7 @@ pub fn assignment(name: &str, text: &str) -> Result<String, NulByte> {
     Ok(format!("{name}={}\n", quote(text)))
 }
 
-/// The assignments of a text in the form that [`assignment`] writes, name to value. None where something else stands there.
+/// Parses assignments as [`assignment`] writes them. Returns `None` if the text contains anything else.
 pub fn assignments(text: &str) -> Option<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let mut rest = text;
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(values in proptest::collection::vec("[^\0]{0,20}", 0..6)) {
+        fn assignments_survive_a_round_trip(values in proptest::collection::vec("[^\0]{0,20}", 0..6)) {
             let named = values.iter().enumerate().map(|(index, value)| (format!("N_{index}"), value.clone()));
             let named: BTreeMap<String, String> = named.collect();
             let text: String = named.iter().map(|(name, value)| assignment(name, value).unwrap()).collect();
@@ -74,26 +74,26 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[A-Z='\\\\\n ]{0,40}") {
+        fn parsing_never_panics(text in "[A-Z='\\\\\n ]{0,40}") {
             let _ = assignments(&text);
         }
     }
 
     #[test]
-    fn other_lines_are_no_assignments() {
+    fn other_text_is_rejected() {
         for text in ["A=b\n", "A='b", "A='b'", "echo 'a'\n", "A='b' c\n"] {
             assert_eq!(assignments(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_quote_is_written_outside_the_quotes() {
+    fn single_quotes_are_escaped() {
         assert_eq!(quote("it's"), r"'it'\''s'");
         assert_eq!(quote(""), "''");
     }
 
     #[test]
-    fn a_value_with_a_nul_byte_is_refused_by_the_name_of_its_variable() {
+    fn nul_byte_is_rejected_with_the_variable_name() {
         assert_eq!(assignment("A", "x\0y"), Err(NulByte { name: "A".to_owned() }));
     }
 }

@@ -1,12 +1,12 @@
-//! Versions of Kubernetes.
+//! Kubernetes versions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A version of Kubernetes: `1.33.7`, with or without a leading `v` and a suffix. Ordered by its numbers; a suffix makes it older
-/// than the plain version, as with semantic versions.
+/// A Kubernetes version such as `1.33.7`, with optional leading `v` and suffix. Ordered by its numbers; a pre-release sorts before the
+/// release, as in semantic versioning.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KubernetesVersion {
@@ -16,18 +16,18 @@ pub struct KubernetesVersion {
     suffix: String,
 }
 
-/// A text that is no version of Kubernetes.
+/// A text that is not a Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no version of Kubernetes: three numbers with dots, as in 1.33.7")]
+#[error("invalid Kubernetes version `{0}`; expected three numbers such as `1.33.7`")]
 pub struct BadVersion(pub String);
 
 impl KubernetesVersion {
-    /// The minor version: 33 of `1.33.7`.
+    /// Returns the minor version: 33 for `1.33.7`.
     pub fn minor(&self) -> u32 {
         self.minor
     }
 
-    /// Whether it is at least `1.{minor}`.
+    /// Whether the version is at least `1.{minor}`.
     pub fn at_least(&self, minor: u32) -> bool {
         (self.major, self.minor) >= (1, minor)
     }
@@ -77,7 +77,7 @@ impl From<KubernetesVersion> for String {
 
 impl Ord for KubernetesVersion {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // Only a pre-release (`-`) sorts before the plain version; what follows a `+` says how it was built.
+        // Only a pre-release (`-`) sorts before the release; `+` starts build metadata.
         let rank = |v: &Self| u8::from(!v.suffix.starts_with('-'));
         (self.major, self.minor, self.patch, rank(self), &self.suffix).cmp(&(
             other.major,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_loses_its_v_and_keeps_its_suffix() {
+    fn leading_v_is_dropped_and_suffix_is_kept() {
         let version: KubernetesVersion = "v1.33.7-gke.1".parse().unwrap();
         assert_eq!(version.to_string(), "1.33.7-gke.1");
         assert_eq!(version.minor(), 33);
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused_with_its_text() {
+    fn invalid_version_is_rejected_with_its_text() {
         for text in ["", "1", "1.33", "1.33.7.1", "1.x.7", "1.033.7", "1.33.7-", "1.33.7-$(id)", "1.33.99999999999"] {
             assert_eq!(text.parse::<KubernetesVersion>(), Err(BadVersion(text.to_owned())), "{text}");
         }
     }
 
     #[test]
-    fn versions_are_ordered_by_number_and_a_pre_release_comes_first() {
+    fn versions_are_ordered_by_number_with_pre_releases_first() {
         let parse = |text: &str| text.parse::<KubernetesVersion>().unwrap();
         assert!(parse("1.9.0") < parse("1.10.0"));
         assert!(parse("1.33.0-rc.1") < parse("1.33.0"));

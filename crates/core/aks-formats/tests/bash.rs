@@ -1,4 +1,4 @@
-//! The rendered script, run by the real bash.
+//! Runs the rendered script with bash.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +10,15 @@ use kiln_aks_formats::nbv::{Field, Shape, Variables};
 use kiln_aks_formats::shell;
 use proptest::prelude::*;
 
-/// What `env -0` prints.
+/// Parses the output of `env -0`.
 fn environment(bytes: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let entries = text.split('\0').filter_map(|entry| entry.split_once('='));
     entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// What bash makes of assignments.
-fn evaluated(assignments: &str) -> BTreeMap<String, String> {
+/// Evaluates assignments with bash.
+fn evaluate(assignments: &str) -> BTreeMap<String, String> {
     let script = format!("set -o allexport\n{assignments}exec env -0\n");
     let output =
         Command::new("/bin/bash").arg("-c").arg(script).env_clear().env("PATH", "/usr/bin:/bin").output().unwrap();
@@ -27,7 +27,7 @@ fn evaluated(assignments: &str) -> BTreeMap<String, String> {
 }
 
 fn any_value() -> impl Strategy<Value = String> {
-    let nasty = prop_oneof![
+    let fragment = prop_oneof![
         Just("'".to_owned()),
         Just("\"".to_owned()),
         Just("$(id)".to_owned()),
@@ -42,7 +42,7 @@ fn any_value() -> impl Strategy<Value = String> {
         Just("EOF\n".to_owned()),
         "[^\0]{0,8}",
     ];
-    proptest::collection::vec(nasty, 0..8).prop_map(|parts| parts.concat())
+    proptest::collection::vec(fragment, 0..8).prop_map(|parts| parts.concat())
 }
 
 proptest! {
@@ -54,14 +54,14 @@ proptest! {
         for (index, value) in values.iter().enumerate() {
             assignments.push_str(&shell::assignment(&format!("KILN_{index}"), value).unwrap());
         }
-        let environment = evaluated(&assignments);
+        let environment = evaluate(&assignments);
         for (index, value) in values.iter().enumerate() {
             prop_assert_eq!(environment.get(&format!("KILN_{index}")), Some(value));
         }
     }
 }
 
-/// Variables with a value that no script should stumble over in every field that takes a text.
+/// Variables with special characters in every string field.
 fn hostile() -> Variables {
     let mut variables = Variables::default();
     for field in Field::ALL.into_iter().filter(|field| field.shape() == Shape::Text) {
@@ -71,7 +71,7 @@ fn hostile() -> Variables {
     variables
 }
 
-/// Runs the whole script with its absolute folders moved into `root`, and returns what reached the image's script.
+/// Runs the script with its absolute paths below `root`, and returns the environment of the provisioning script.
 fn run(variables: &Variables, root: &Path) -> BTreeMap<String, String> {
     let containers = root.join("opt/azure/containers");
     fs::create_dir_all(&containers).unwrap();
@@ -82,11 +82,11 @@ fn run(variables: &Variables, root: &Path) -> BTreeMap<String, String> {
     let script = variables.script().unwrap();
     let (head, tail) = script.expose().split_once("set -o allexport\n").unwrap();
     let (assignments, start) = tail.rsplit_once("/usr/bin/nohup").unwrap();
-    let moved = |text: &str| {
+    let relocate = |text: &str| {
         text.replace("/opt/azure", &format!("{}/opt/azure", root.display()))
             .replace("/var/log/azure", &format!("{}/var/log/azure", root.display()))
     };
-    let script = format!("{}set -o allexport\n{assignments}/usr/bin/nohup{}", moved(head), moved(start));
+    let script = format!("{}set -o allexport\n{assignments}/usr/bin/nohup{}", relocate(head), relocate(start));
     let path = root.join("custom-data");
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
@@ -104,19 +104,19 @@ fn run(variables: &Variables, root: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_reaches_the_images_script_is_what_was_rendered() {
+fn provisioning_script_receives_the_rendered_variables() {
     for variables in [Variables::default(), hostile()] {
         let root = tempfile::tempdir().unwrap();
         let mut reached = run(&variables, root.path());
-        for shells_own in ["PATH", "PWD", "OLDPWD", "SHLVL", "_"] {
-            reached.remove(shells_own);
+        for shell_variable in ["PATH", "PWD", "OLDPWD", "SHLVL", "_"] {
+            reached.remove(shell_variable);
         }
         assert_eq!(reached, variables.environment());
     }
 }
 
 #[test]
-fn the_same_variables_give_the_same_bytes() {
+fn same_variables_give_the_same_bytes() {
     assert_eq!(hostile().script().unwrap(), hostile().script().unwrap());
     assert_eq!(hostile().custom_data().unwrap(), hostile().custom_data().unwrap());
 }

@@ -1,5 +1,5 @@
-//! Whole environments, so that every variable is held without the recorded files too. `KILN_BLESS=1` writes them; read the
-//! difference before you commit it.
+//! Snapshots of complete environments, which also cover variables without recordings. `KILN_BLESS=1` rewrites them; review the diff
+//! before committing it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use kiln_aks_formats::nbv::Inputs;
 use kiln_aks_formats::{from_base64, gpu};
 use serde_json::{Value, json};
 
-/// Variables that are base64 of a file are shown as the file.
+/// Decodes variables that contain base64-encoded files.
 fn readable(environment: BTreeMap<String, String>) -> BTreeMap<String, Value> {
     let shown = |name: &str, text: String| match name {
         "CONTAINERD_CONFIG_CONTENT" | "CONTAINERD_CONFIG_NO_GPU_CONTENT" | "SYSCTL_CONTENT" | "KUBENET_TEMPLATE" => {
@@ -22,13 +22,13 @@ fn readable(environment: BTreeMap<String, String>) -> BTreeMap<String, Value> {
     environment.into_iter().map(|(name, text)| (name.clone(), shown(&name, text))).collect()
 }
 
-fn held(name: &str, environment: BTreeMap<String, String>) {
+fn assert_snapshot(name: &str, environment: BTreeMap<String, String>) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(format!("{name}.json"));
-    let made = serde_json::to_string_pretty(&readable(environment)).unwrap() + "\n";
+    let rendered = serde_json::to_string_pretty(&readable(environment)).unwrap() + "\n";
     if std::env::var_os("KILN_BLESS").is_some() {
-        std::fs::write(&path, &made).unwrap();
+        std::fs::write(&path, &rendered).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), made, "{}", path.display());
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), rendered, "{}", path.display());
 }
 
 fn inputs(version: &str, arch: &str, size: &str) -> Inputs {
@@ -62,7 +62,7 @@ fn inputs(version: &str, arch: &str, size: &str) -> Inputs {
 }
 
 #[test]
-fn the_variables_of_each_minor_version_are_held() {
+fn variables_of_each_minor_version_match_their_snapshot() {
     for (name, version, arch, size) in [
         ("nbv-1.29-arm64", "1.29.2", "arm64", "standard_d2pds_v5"),
         ("nbv-1.33", "1.33.7", "amd64", "standard_d2_v2"),
@@ -71,12 +71,12 @@ fn the_variables_of_each_minor_version_are_held() {
     ] {
         let environment = inputs(version, arch, size).variables().unwrap().environment();
         assert_eq!(environment.len(), 128);
-        held(name, environment);
+        assert_snapshot(name, environment);
     }
 }
 
 #[test]
-fn the_environment_of_the_node_controller_is_held() {
+fn environment_of_the_node_controller_matches_its_snapshot() {
     let config = json!({
         "version": "v1",
         "kubernetes_version": "1.33.7",
@@ -96,8 +96,11 @@ fn the_environment_of_the_node_controller_is_held() {
         "cse_timeout": 1200,
     });
     let parsed = anc::parse(config.to_string().as_bytes());
-    assert_eq!((parsed.problem, parsed.ignored), (None, Vec::new()));
+    assert_eq!((parsed.error, parsed.ignored), (None, Vec::new()));
     for (name, version) in [("anc-containerd-1", "1.7.22"), ("anc-containerd-2", "2.0.1")] {
-        held(name, parsed.config.environment(&Host { containerd_version: version.to_owned(), ..Host::default() }));
+        assert_snapshot(
+            name,
+            parsed.config.environment(&Host { containerd_version: version.to_owned(), ..Host::default() }),
+        );
     }
 }

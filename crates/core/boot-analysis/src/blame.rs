@@ -1,4 +1,4 @@
-//! How long each unit took to start.
+//! Units by the time they took to start.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use crate::model::{Boot, UnitName};
 use crate::span::Usec;
 use crate::time::NotFinished;
 
-/// A unit that took time.
+/// A unit and its start-up time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blamed {
     pub unit: UnitName,
-    /// How long it took to start.
     pub time: Usec,
 }
 
-/// The units that took time, the longest first.
+/// Units that took measurable time to start, longest first. Ties keep the order of the capture.
 pub fn blamed(boot: &Boot) -> Result<Vec<Blamed>, NotFinished> {
-    crate::time::finished(boot)?;
+    let boot = crate::time::as_analyzed(boot);
+    crate::time::finished(&boot)?;
     let mut all: Vec<(Usec, usize, &UnitName)> = boot
         .units
         .iter()
@@ -30,7 +30,7 @@ pub fn blamed(boot: &Boot) -> Result<Vec<Blamed>, NotFinished> {
     Ok(all.into_iter().map(|(time, _, unit)| Blamed { unit: unit.clone(), time }).collect())
 }
 
-/// What `systemd-analyze blame` prints.
+/// The output of `systemd-analyze blame`.
 pub fn blame(boot: &Boot) -> Result<String, NotFinished> {
     let blamed = blamed(boot)?;
     let width = blamed.iter().map(|one| one.time.to_string().len()).max().unwrap_or_default();

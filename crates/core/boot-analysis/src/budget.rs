@@ -1,54 +1,53 @@
-//! What a boot may take, for a pipeline that fails when it takes more.
+//! Limits on the duration of a boot, for CI pipelines that fail when one is exceeded.
 
 use serde::Serialize;
 
 use crate::model::{Boot, UnitName};
 use crate::span::Usec;
 
-/// One line of a budget.
+/// One line of a budget file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limit {
-    /// What is limited.
-    pub what: What,
-    /// To how much.
+    pub measure: Measure,
     pub limit: Usec,
 }
 
-/// What a line limits.
+/// The quantity that a line limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "of", content = "unit")]
-pub enum What {
-    /// From PID 1 to the last job.
+#[serde(rename_all = "camelCase", tag = "kind", content = "unit")]
+pub enum Measure {
+    /// From PID 1 until the job queue was empty.
     Boot,
     /// From PID 1 to the start of a unit.
     Start(UnitName),
-    /// From the start of a unit until it is active.
+    /// From the start of a unit until it was active.
     Time(UnitName),
 }
 
-/// A line that is no limit.
+/// A line that is not a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: `{text}`: write `boot < 30s`, `kubelet.service start < 12s` or `docker.service time < 4s`")]
+#[error(
+    "line {line}: invalid limit `{text}`; expected `boot < 30s`, `kubelet.service start < 12s` or `docker.service time < 4s`"
+)]
 pub struct BadLimit {
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
     pub text: String,
 }
 
-/// A limit and what the boot made of it.
+/// A limit with the measured value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Judged {
     #[serde(flatten)]
     pub limit: Limit,
-    /// What it took; none when the boot does not say, which keeps no budget.
+    /// `None` when the capture lacks a timestamp. Such a limit counts as exceeded.
     pub took: Option<Usec>,
-    /// Whether it held.
     pub kept: bool,
 }
 
-/// Reads a budget: a limit per line, `#` begins a comment.
+/// Parses a budget: one limit per line, `#` starts a comment.
 pub fn parse(text: &str) -> Result<Vec<Limit>, BadLimit> {
     let mut all = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -62,27 +61,27 @@ pub fn parse(text: &str) -> Result<Vec<Limit>, BadLimit> {
 }
 
 fn limit(line: &str) -> Option<Limit> {
-    let (what, limit) = line.split_once('<')?;
+    let (measure, limit) = line.split_once('<')?;
     let limit = limit.trim().parse().ok()?;
-    let words: Vec<&str> = what.split_whitespace().collect();
-    let what = match words[..] {
-        ["boot"] => What::Boot,
-        [unit, "start"] if unit.contains('.') => What::Start(unit.into()),
-        [unit, "time"] if unit.contains('.') => What::Time(unit.into()),
+    let words: Vec<&str> = measure.split_whitespace().collect();
+    let measure = match words[..] {
+        ["boot"] => Measure::Boot,
+        [unit, "start"] if unit.contains('.') => Measure::Start(unit.into()),
+        [unit, "time"] if unit.contains('.') => Measure::Time(unit.into()),
         _ => return None,
     };
-    Some(Limit { what, limit })
+    Some(Limit { measure, limit })
 }
 
-/// Holds a boot against a budget.
+/// Checks a boot against a budget.
 pub fn judge(boot: &Boot, limits: &[Limit]) -> Vec<Judged> {
     let judged = limits.iter().map(|limit| {
-        let took = match &limit.what {
-            What::Boot => crate::time::finished(boot).ok().map(|finish| finish - boot.userspace()),
-            What::Start(unit) => {
+        let took = match &limit.measure {
+            Measure::Boot => crate::time::finished(boot).ok().map(|finish| finish - boot.userspace()),
+            Measure::Start(unit) => {
                 boot.started(unit.as_str()).and_then(|unit| unit.activating).map(|at| at - boot.userspace())
             }
-            What::Time(unit) => boot.started(unit.as_str()).and_then(crate::model::Unit::took),
+            Measure::Time(unit) => boot.started(unit.as_str()).and_then(crate::model::Unit::took),
         };
         Judged { limit: limit.clone(), took, kept: took.is_some_and(|took| took < limit.limit) }
     });
@@ -95,7 +94,7 @@ mod tests {
     use crate::what_if::tests::boot;
 
     #[test]
-    fn a_limit_that_is_broken_or_cannot_be_judged_is_not_kept() {
+    fn a_limit_that_is_exceeded_or_cannot_be_measured_is_not_kept() {
         let limits = parse("# ours\nboot < 120s\nkubelet.service start < 1s\nkubelet.service time < 1s # quick\ngone.service start < 9s\n").unwrap();
         let judged = judge(&boot("kubelet.service 1500 40"), &limits);
         assert_eq!(judged.iter().map(|one| one.kept).collect::<Vec<_>>(), [true, false, true, false]);
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_of_which_an_end_is_missing_or_that_still_starts_keeps_no_limit_of_its_time() {
+    fn a_unit_without_a_recorded_end_exceeds_every_time_limit() {
         let limits = parse("docker.service time < 4s").unwrap();
         let judged = |ends: &str| {
             let text = format!(
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_limit_is_named() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let error = parse("boot < 3s\nkubelet is fast\n").unwrap_err();
         assert_eq!(error.line, 2);
         assert!(parse("kubelet start < 1s").is_err() && parse("boot < soon").is_err());

@@ -1,51 +1,50 @@
-//! What `systemctl show` printed, of the manager and of its units.
+//! Parser for captures: the output of `systemctl show` for the manager and for all units.
 
 use crate::model::{Boot, Manager, Unit, UnitName};
 use crate::span::Usec;
 
-/// The properties of a unit that a capture needs.
+/// The unit properties that a capture must contain, for `systemctl show --property`.
 pub const UNIT_PROPERTIES: &str = "Id,Names,Type,LoadState,ActiveState,Result,InactiveExitTimestampMonotonic,\
 ActiveEnterTimestampMonotonic,ActiveExitTimestampMonotonic,InactiveEnterTimestampMonotonic,ExecMainStartTimestampMonotonic,\
 After,Before,Requires,Wants,BindsTo,TriggeredBy,ConditionResult";
 
-/// A capture that tells nothing of a boot.
+/// A text that is not a capture of a boot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCapture {
-    /// It names no unit.
-    #[error("the capture names no unit: it needs blocks of `Id=…` lines, as `systemctl show --all '*'` prints them")]
-    NoUnit,
-    /// It has no times.
     #[error(
-        "the capture has no UserspaceTimestampMonotonic: put the output of `systemctl show` before that of the units"
+        "the capture has no units; expected blocks that start with `Id=`, as `systemctl show --all '*'` prints them"
+    )]
+    NoUnit,
+    #[error(
+        "the capture has no `UserspaceTimestampMonotonic`; expected the output of `systemctl show` before the units"
     )]
     NoManager,
-    /// A time is no number.
-    #[error("line {line}: `{key}` is `{value}`, which is no count of microseconds")]
+    #[error("line {line}: invalid `{key}` `{value}`; expected a number of microseconds")]
     BadTime {
-        /// The line, from 1.
+        /// Counted from 1.
         line: usize,
         key: &'static str,
-        /// Its value, cut short.
+        /// At most 40 characters.
         value: String,
     },
 }
 
-/// Reads a capture: the manager's block, then one block per unit, with empty lines between them. Keys that nobody needs are passed over.
+/// Parses a capture: the manager's block, then one block per unit, separated by empty lines. Unknown keys are ignored.
 pub fn parse(text: &str) -> Result<Boot, BadCapture> {
     let mut boot = Boot::default();
     let mut block = Block::default();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end_matches('\r');
         if line.is_empty() {
-            std::mem::take(&mut block).end(&mut boot);
+            std::mem::take(&mut block).finish(&mut boot);
             continue;
         }
-        // A value can have several lines, such as a description; what is no `Key=` goes on with the one before.
+        // A value such as Description= can have several lines. A line without `=` continues the previous value.
         if let Some((key, value)) = line.split_once('=') {
-            block.take(index + 1, key, value)?;
+            block.set(index + 1, key, value)?;
         }
     }
-    block.end(&mut boot);
+    block.finish(&mut boot);
     if boot.units.is_empty() {
         return Err(BadCapture::NoUnit);
     }
@@ -65,7 +64,7 @@ struct Block {
 }
 
 impl Block {
-    fn take(&mut self, line: usize, key: &str, value: &str) -> Result<(), BadCapture> {
+    fn set(&mut self, line: usize, key: &str, value: &str) -> Result<(), BadCapture> {
         let time = |key: &'static str| match value {
             "" | "[not set]" => Ok(None),
             value => value.parse().map(|usec| Some(Usec(usec))).map_err(|_| BadCapture::BadTime {
@@ -116,7 +115,7 @@ impl Block {
         Ok(())
     }
 
-    fn end(self, boot: &mut Boot) {
+    fn finish(self, boot: &mut Boot) {
         if self.is_manager {
             boot.manager = self.manager;
             return;
@@ -130,7 +129,7 @@ impl Block {
     }
 }
 
-/// A list of names. systemd quotes those that hold a backslash, and doubles it then.
+/// Parses a list of unit names. systemd quotes a name that contains a backslash, and doubles the backslash.
 fn names(list: &str) -> Vec<UnitName> {
     let mut all = Vec::new();
     let mut rest = list.trim_start();
@@ -145,7 +144,7 @@ fn names(list: &str) -> Vec<UnitName> {
     all
 }
 
-/// How long the rest of a quoted name is, its closing quote included; all of it when there is none.
+/// Length of a quoted name up to and including its closing quote; the whole text if there is none.
 fn quoted_end(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -183,7 +182,7 @@ mod tests {
     const MANAGER: &str = "UserspaceTimestampMonotonic=10\nFinishTimestampMonotonic=90\n\n";
 
     #[test]
-    fn a_unit_is_read_with_its_times_and_its_order() {
+    fn a_unit_is_parsed_with_its_times_and_ordering() {
         let boot = parse(&format!("{MANAGER}Id=a.service\nNames=a.service b.service\nAfter=x.target \"y\\\\x2dz.mount\" w.slice\nInactiveExitTimestampMonotonic=20\nActiveEnterTimestampMonotonic=0\n")).unwrap();
         let unit = boot.unit("b.service").unwrap();
         let after: Vec<_> = unit.after.iter().map(UnitName::as_str).collect();
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_capture_does_not_hold_is_unknown_and_not_zero() {
+    fn a_missing_key_is_none_and_not_zero() {
         let boot = parse(&format!("{MANAGER}Id=a.service\n")).unwrap();
         assert_eq!(boot.unit("a.service").unwrap().activating, None);
         let no_finish = parse("UserspaceTimestampMonotonic=10\n\nId=a.service\n").unwrap();
@@ -200,18 +199,18 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_without_units_or_times_says_what_is_missing() {
+    fn a_capture_without_units_or_manager_is_rejected() {
         assert_eq!(parse(MANAGER), Err(BadCapture::NoUnit));
         assert_eq!(parse("Id=a.service\n"), Err(BadCapture::NoManager));
         let error = parse(&format!("{MANAGER}Id=a.service\nInactiveExitTimestampMonotonic=soon\n")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "line 5: `InactiveExitTimestampMonotonic` is `soon`, which is no count of microseconds"
+            "line 5: invalid `InactiveExitTimestampMonotonic` `soon`; expected a number of microseconds"
         );
     }
 
     #[test]
-    fn a_line_of_ten_megabytes_and_a_hundred_thousand_units_are_read() {
+    fn a_line_of_ten_megabytes_and_a_hundred_thousand_units_are_parsed() {
         let mut text = format!("{MANAGER}Description={}\n", "x".repeat(10 << 20));
         for index in 0..100_000 {
             let _ = write!(
@@ -222,18 +221,18 @@ mod tests {
         }
         let boot = parse(&text).unwrap();
         assert_eq!(boot.units.len(), 100_000);
-        // 100,000 deep, and no stack ends.
+        // The chain is 100,000 levels deep; a recursive walk would overflow the stack.
         assert!(crate::chain(&boot, "u0.service", Usec::ZERO).unwrap().len() > 100);
     }
 
     proptest! {
         #[test]
-        fn reading_never_panics(text in "(Id|After|Names|InactiveExitTimestampMonotonic|[a-zA-Z]{0,4})=[ \"\\\\a-z0-9.é]{0,12}(\n|\n\n|=)".prop_flat_map(|one| prop::collection::vec(Just(one), 0..20)).prop_map(|all| all.concat())) {
+        fn parsing_never_panics(text in "(Id|After|Names|InactiveExitTimestampMonotonic|[a-zA-Z]{0,4})=[ \"\\\\a-z0-9.é]{0,12}(\n|\n\n|=)".prop_flat_map(|one| prop::collection::vec(Just(one), 0..20)).prop_map(|all| all.concat())) {
             let _ = parse(&text);
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
+        fn any_text_is_parsed_or_rejected(text in "\\PC*") {
             let _ = parse(&text);
         }
     }

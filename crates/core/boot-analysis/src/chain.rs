@@ -3,27 +3,32 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::model::{Boot, Unit, UnitName};
+use crate::model::{Boot, Unit};
 use crate::span::Usec;
 use crate::time::NotFinished;
 
 const HEADER: &str = "The time when unit became active or started is printed after the \"@\" character.\n\
                       The time the unit took to start is printed after the \"+\" character.\n\n";
 
-/// A chain that is longer than this is made up: each line is deeper than the one before, and 100,000 units behind each other would be 20 GB.
-const LONGEST: usize = 32 << 20;
+/// Output limit. Each line is indented deeper than the one before it, so a made-up capture of 100,000 units in a row would print 20 GB.
+const MAX_LENGTH: usize = 32 << 20;
 
-/// The chain of one unit: of those that it waited for the last, of those that this one waited for the last, and so on. Others that came within
-/// `fuzz` of the last are shown too.
-pub fn chain<'a>(boot: &'a Boot, unit: &'a str, fuzz: Usec) -> Result<String, NotFinished> {
+/// The output of `systemd-analyze critical-chain`: below each unit, the unit in its `After=` that became active last. Units that became
+/// active within `fuzz` of the last one are printed too.
+pub fn chain(boot: &Boot, unit: &str, fuzz: Usec) -> Result<String, NotFinished> {
+    let boot = &*crate::time::as_analyzed(boot);
     let finish = crate::time::finished(boot)?;
+    // Without any started unit, systemd-analyze prints nothing, not even the header.
+    if !boot.units.values().any(Unit::is_started) {
+        return Ok(String::new());
+    }
     let id = boot.id(unit);
     let mut text = HEADER.to_owned();
     if let Some(root) = boot.started(id) {
         line(boot, &mut text, Branches::default(), None, id, root, true);
     }
-    let mut printer = Printer { boot, fuzz, finish, seen: BTreeSet::new(), text };
-    printer.below(unit);
+    let mut printer = Printer { boot, fuzz, finish, visited: BTreeSet::new(), text };
+    printer.print_below(unit);
     Ok(printer.text)
 }
 
@@ -31,18 +36,18 @@ struct Printer<'a> {
     boot: &'a Boot,
     fuzz: Usec,
     finish: Usec,
-    seen: BTreeSet<&'a str>,
+    visited: BTreeSet<&'a str>,
     text: String,
 }
 
 impl<'a> Printer<'a> {
-    fn below(&mut self, name: &'a str) {
-        // Under the name that was asked for: the tool does not know an alias again.
-        self.seen.insert(name);
-        // Chains are as deep as units are ordered: a walk, not a recursion, so that a hostile capture cannot end the stack.
-        let mut open = vec![(self.next(name), 0, Branches::default())];
+    fn print_below(&mut self, name: &'a str) {
+        // systemd-analyze remembers the name from the command line. If that is an alias, a cycle back to the unit is followed once more.
+        self.visited.insert(name);
+        // An explicit stack: a recursion could overflow on a hostile capture.
+        let mut open = vec![(self.latest(name), 0, Branches::default())];
         while let Some((chosen, done, branches)) = open.last_mut() {
-            if self.text.len() > LONGEST {
+            if self.text.len() > MAX_LENGTH {
                 self.text.push_str("...\n");
                 return;
             }
@@ -54,25 +59,26 @@ impl<'a> Printer<'a> {
             let last = *done == chosen.len();
             let (here, below) = (*branches, branches.below(!last));
             line(self.boot, &mut self.text, here, Some(last), dependency, unit, false);
-            if !self.seen.insert(dependency) {
+            if !self.visited.insert(dependency) {
                 let _ = writeln!(self.text, "{below}\u{2514}\u{2500}...");
                 continue;
             }
-            open.push((self.next(dependency), 0, below));
+            open.push((self.latest(dependency), 0, below));
         }
     }
 
-    /// What is printed below a unit, the latest first.
-    fn next(&self, name: &str) -> Vec<(&'a str, &'a Unit)> {
+    /// The units that are printed below a unit, latest first.
+    fn latest(&self, name: &str) -> Vec<(&'a str, &'a Unit)> {
         let Some(unit) = self.boot.unit(name) else { return Vec::new() };
         let active = |unit: &Unit| unit.activated.unwrap_or_default();
         let mut all: Vec<(&str, &Unit)> = unit
             .after
             .iter()
-            .filter_map(|name| self.boot.started(name.as_str()).map(|unit| (name.as_str(), unit)))
-            .filter(|(_, unit)| active(unit) > Usec::ZERO && active(unit) <= self.finish)
+            // systemd-analyze looks up times by a unit's primary name, so it skips an alias in After=.
+            .filter_map(|name| self.boot.units.get(name).map(|unit| (name.as_str(), unit)))
+            .filter(|(_, unit)| unit.is_started() && active(unit) > Usec::ZERO && active(unit) <= self.finish)
             .collect();
-        // Ties stay in the order of After=.
+        // A stable sort: ties keep the order of After=.
         all.sort_by_key(|(_, unit)| std::cmp::Reverse(active(unit)));
         let Some(latest) = all.first().map(|(_, unit)| active(unit)) else { return Vec::new() };
         all.retain(|(_, unit)| latest - active(unit) <= self.fuzz);
@@ -80,8 +86,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The branches that are still open left of a line. The tool keeps them in the bits of one word: from the 33rd level on it has forgotten the
-/// first, and shows a later one in their place.
+/// The branches that are still open to the left of a line. systemd-analyze stores them as bits of a 32-bit word, so from the 33rd level on
+/// the first ones are lost and later ones appear in their place.
 #[derive(Clone, Copy, Default)]
 struct Branches {
     level: u32,
@@ -120,11 +126,4 @@ fn line(boot: &Boot, text: &mut String, branches: Branches, last: Option<bool>, 
     } else {
         writeln!(text, "{name}")
     };
-}
-
-/// A name, for those who build boots.
-impl From<String> for UnitName {
-    fn from(name: String) -> Self {
-        Self::from(name.as_str())
-    }
 }

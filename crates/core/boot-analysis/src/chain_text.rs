@@ -1,30 +1,27 @@
-//! A critical chain that somebody pasted: all that is left of many a boot.
+//! Parser for a pasted critical chain, which is often all that was kept of a boot.
 
 use crate::model::{Boot, Manager, Unit, UnitName};
 use crate::span::Usec;
 
-/// Text that is no critical chain.
+/// A text that is not a critical chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadChain {
-    /// It has no unit.
-    #[error("no unit in the text: paste what `systemd-analyze critical-chain` prints, header included or not")]
+    #[error("no units found; expected the output of `systemd-analyze critical-chain`, with or without its header")]
     Empty,
-    /// A line cannot be read.
     #[error("line {line}: {why}: `{text}`")]
     Line {
-        /// From 1.
+        /// Counted from 1.
         line: usize,
-        /// What is wrong.
         why: String,
-        /// The line, cut short.
+        /// At most 80 characters.
         text: String,
     },
 }
 
-/// Reads a pasted chain, with the header of any systemd. Times are to the millisecond. A unit that shows no `+` took no time that counts.
+/// Parses a pasted chain with the header of any systemd version. Times are in milliseconds. A unit without a `+` took no measurable time.
 pub fn parse(text: &str) -> Result<Boot, BadChain> {
     let mut boot = Boot { manager: Manager { userspace: Some(Usec::ZERO), ..Manager::default() }, ..Boot::default() };
-    // Name of the unit at each depth.
+    // The unit at each depth.
     let mut path: Vec<UnitName> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim_end();
@@ -35,12 +32,12 @@ pub fn parse(text: &str) -> Result<Boot, BadChain> {
             |why: &str| BadChain::Line { line: index + 1, why: why.to_owned(), text: line.chars().take(80).collect() };
         let depth = line.chars().take_while(|c| " \u{2502}\u{251c}\u{2514}\u{2500}|`-".contains(*c)).count();
         let body = line.chars().skip(depth).collect::<String>();
-        let (depth, body) = place(line, depth, &body);
+        let (depth, body) = split_depth(line, depth, &body);
         if body == "..." {
             continue;
         }
         if depth > path.len() {
-            return Err(bad("it is deeper than the line above allows"));
+            return Err(bad("indented deeper than the line above allows"));
         }
         let (name, unit) = entry(&body).map_err(|why| bad(&why))?;
         path.truncate(depth);
@@ -55,7 +52,7 @@ pub fn parse(text: &str) -> Result<Boot, BadChain> {
         return Err(BadChain::Empty);
     }
     boot.pasted = boot.units.iter().find(|(_, unit)| unit.index == 0).map(|(name, _)| name.clone());
-    settle_root(&mut boot);
+    infer_root_start(&mut boot);
     boot.manager.finish = boot.units.values().filter_map(ended).max();
     Ok(boot)
 }
@@ -64,8 +61,8 @@ fn ended(unit: &Unit) -> Option<Usec> {
     unit.activating.map(|began| began + unit.time())
 }
 
-/// The root shows how long it took and not when: it began when the last that it waited for was ready.
-fn settle_root(boot: &mut Boot) {
+/// The first line of a chain has a duration but no start. The unit started when the last unit it waited for was ready.
+fn infer_root_start(boot: &mut Boot) {
     let Some(name) = boot.pasted.clone() else { return };
     let Some(root) = boot.units.get(&name).filter(|root| root.activating.is_none()) else { return };
     let ready = root.after.iter().filter_map(|after| ended(boot.units.get(after)?)).max().unwrap_or_default();
@@ -76,8 +73,8 @@ fn settle_root(boot: &mut Boot) {
     }
 }
 
-/// A name may begin with the sign of a branch: `-.slice`, `-.mount`.
-fn place(line: &str, signs: usize, body: &str) -> (usize, String) {
+/// Separates the tree characters from the name. A name can start with one of them: `-.slice`, `-.mount`.
+fn split_depth(line: &str, signs: usize, body: &str) -> (usize, String) {
     if body.starts_with('.') && line.chars().take(signs).last() == Some('-') {
         return ((signs - 1) / 2, format!("-{body}"));
     }
@@ -87,7 +84,7 @@ fn place(line: &str, signs: usize, body: &str) -> (usize, String) {
 fn entry(body: &str) -> Result<(UnitName, Unit), String> {
     let (name, rest) = body.split_once(' ').unwrap_or((body, ""));
     if !name.contains('.') {
-        return Err("no unit has this name".to_owned());
+        return Err("not a unit name".to_owned());
     }
     let (at, took) = match rest.split_once('+') {
         Some((at, took)) => (at.trim(), Some(took.trim())),
@@ -97,11 +94,11 @@ fn entry(body: &str) -> Result<(UnitName, Unit), String> {
     let at = match at.strip_prefix('@') {
         Some(at) => Some(span(at)?),
         None if at.is_empty() => None,
-        None => return Err("a time begins with `@`".to_owned()),
+        None => return Err("a time must start with `@`".to_owned()),
     };
     let took = took.map(span).transpose()?;
     let unit = match (at, took) {
-        // `@` is the start when there is a `+`, else the time of becoming active.
+        // `@` is the start if there is a `+`, otherwise the time at which the unit became active.
         (Some(at), took) => {
             Unit { activating: Some(at), activated: Some(at + took.unwrap_or_default()), ..Unit::default() }
         }
@@ -127,7 +124,7 @@ cloud-final.service +11.703s
 ";
 
     #[test]
-    fn a_pasted_chain_is_read_with_its_old_header() {
+    fn a_pasted_chain_with_an_old_header_is_parsed() {
         let boot = parse(SEED).unwrap();
         let root = boot.unit("cloud-final.service").unwrap();
         assert_eq!((root.activating, root.time()), (Some(Usec(33_929_000)), Usec(11_703_000)));
@@ -136,16 +133,16 @@ cloud-final.service +11.703s
     }
 
     #[test]
-    fn what_is_no_chain_is_refused_with_the_line() {
+    fn an_invalid_line_is_reported_with_its_number() {
         assert_eq!(parse(""), Err(BadChain::Empty));
         let error = parse("a.service @1s\n└─nonsense\n").unwrap_err();
-        assert_eq!(error.to_string(), "line 2: no unit has this name: `└─nonsense`");
+        assert_eq!(error.to_string(), "line 2: not a unit name: `└─nonsense`");
         assert!(parse("a.service @soon\n").is_err());
     }
 
     proptest! {
         #[test]
-        fn reading_never_panics(text in "[ │├└─a.@+0-9s\n-]{0,80}") {
+        fn parsing_never_panics(text in "[ │├└─a.@+0-9s\n-]{0,80}") {
             let _ = parse(&text);
         }
     }

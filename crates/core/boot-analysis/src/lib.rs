@@ -1,7 +1,11 @@
-//! Why a unit started when it did.
+//! Analysis of a systemd boot: why did a unit start when it did, and what would have started it earlier?
 //!
-//! Values in, values out: a boot is read from what `systemctl show` printed or from a pasted critical chain, and everything else is computed
-//! from that.
+//! The crate does no I/O. A [`Boot`] is parsed from the output of `systemctl show` ([`capture`]) or from a pasted critical chain
+//! ([`chain_text`]); everything else is computed from it:
+//!
+//! - [`chain`], [`blame`] and [`time`] print what `systemd-analyze` prints, byte for byte.
+//! - [`explain`] walks back from a unit to PID 1 and lists what would have saved time; [`compare`] and [`plot`] show the result.
+//! - [`what_if`] computes the start of a unit without another unit or ordering; [`budget`] checks limits; [`lint`] reads unit files.
 
 mod blame;
 pub mod budget;
@@ -15,6 +19,7 @@ mod model;
 mod order;
 pub mod plot;
 mod span;
+pub mod svg;
 mod time;
 mod what_if;
 

@@ -1,45 +1,41 @@
-//! Orderings in unit files that cost time, or that do not do what they seem to.
+//! Checks of unit files: orderings that cost time or have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-/// A unit file or a drop-in of it.
+/// A unit file or a drop-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// The unit that it is about.
     pub unit: String,
-    /// Where it is, for messages.
+    /// For messages only; the crate does no I/O.
     pub path: String,
-    /// What it says.
     pub text: String,
 }
 
-/// Units that a `.wants` or `.requires` folder pulls in: by whom, whom.
+/// Pairs of units: the first pulls in the second through a `.wants` or `.requires` folder.
 pub type Pulls = BTreeSet<(String, String)>;
 
-/// Something to look at.
+/// A finding in a unit file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     pub path: String,
-    /// The line, from 1.
+    /// Counted from 1.
     pub line: usize,
-    /// Which rule.
     pub rule: Rule,
-    /// The unit that the line names.
+    /// The unit in the `After=` line.
     pub other: String,
-    /// What it means.
     pub message: String,
 }
 
-/// The rules.
+/// The checks. To add one, add a variant and its name here, and the condition to `Graph::check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Ordered after a unit that does not exist: no wait at all.
+    /// Ordered after a unit that does not exist, which has no effect.
     AfterMissing,
-    /// Ordered after a unit that nobody pulls in: no wait, unless by luck.
+    /// Ordered after a unit that no other unit pulls in, so it is usually not started.
     AfterNotPulled,
     /// Ordered after a target that itself waits for it.
     Cycle,
@@ -58,7 +54,7 @@ impl std::fmt::Display for Rule {
     }
 }
 
-/// A setting and where it stands.
+/// A `Key=value` line and its position.
 #[derive(Debug, Clone)]
 struct Setting<'a> {
     path: &'a str,
@@ -67,18 +63,18 @@ struct Setting<'a> {
     value: String,
 }
 
-/// Looks at all files at once.
+/// Checks all files together, since most findings depend on other units.
 pub fn lint(files: &[File], folders: &Pulls) -> Vec<Problem> {
     let mut settings: BTreeMap<&str, Vec<Setting<'_>>> = BTreeMap::new();
     for file in files {
-        settings.entry(&file.unit).or_default().extend(read(file));
+        settings.entry(&file.unit).or_default().extend(parse(file));
     }
     let graph = Graph::new(&settings, folders);
     let mut problems = Vec::new();
     for (unit, all) in &settings {
         for setting in all.iter().filter(|setting| setting.key == "After") {
             for other in setting.value.split_whitespace() {
-                problems.extend(graph.judge(unit, setting, other));
+                problems.extend(graph.check(unit, setting, other));
             }
         }
     }
@@ -89,7 +85,7 @@ pub fn lint(files: &[File], folders: &Pulls) -> Vec<Problem> {
 struct Graph<'a> {
     exists: BTreeSet<&'a str>,
     pulled: BTreeSet<String>,
-    /// Who is ordered after whom: the settings themselves, and what a target implies for what it pulls in.
+    /// Unit to the units it is ordered after: explicit settings, and the implicit ordering of a target after the units it pulls in.
     after: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -120,7 +116,7 @@ impl<'a> Graph<'a> {
         }
         for (by, unit) in &pulls {
             graph.pulled.insert(unit.clone());
-            // A target waits for what it pulls in, unless either of them says that it does not want that.
+            // A target is ordered after the units it pulls in, unless one of the two has DefaultDependencies=no.
             let orders = by.ends_with(".target") && !loose.contains(by.as_str()) && !loose.contains(unit.as_str());
             let against = graph.after.get(unit).is_some_and(|after| after.contains(by));
             if orders && !against {
@@ -130,7 +126,7 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    fn judge(&self, unit: &str, setting: &Setting<'_>, other: &str) -> Vec<Problem> {
+    fn check(&self, unit: &str, setting: &Setting<'_>, other: &str) -> Vec<Problem> {
         let problem = |rule, message: String| Problem {
             path: setting.path.to_owned(),
             line: setting.line,
@@ -138,39 +134,46 @@ impl<'a> Graph<'a> {
             other: other.to_owned(),
             message,
         };
-        let mut found = Vec::new();
+        let mut problems = Vec::new();
         if other == "network-online.target" {
-            found.push(problem(
+            problems.push(problem(
                 Rule::WaitsForNetwork,
-                format!("{unit} starts only when the network is configured: seconds, where a retry costs none"),
+                format!(
+                    "{unit} starts only after the network is configured, which takes seconds; retrying costs nothing"
+                ),
             ));
         }
         if !self.exists(other) {
-            found.push(problem(Rule::AfterMissing, format!("{other} does not exist, so {unit} waits for nothing")));
+            problems.push(problem(
+                Rule::AfterMissing,
+                format!("{other} does not exist, so the ordering of {unit} has no effect"),
+            ));
         } else if !self.is_pulled(other) {
-            let message =
-                format!("nobody pulls in {other}, so {unit} does not wait for it: add Wants={other}, or drop the line");
-            found.push(problem(Rule::AfterNotPulled, message));
+            let message = format!(
+                "no unit pulls in {other}, so {unit} does not wait for it; add `Wants={other}` or remove the line"
+            );
+            problems.push(problem(Rule::AfterNotPulled, message));
         }
         if other.ends_with(".target") && self.reaches(other, unit) {
-            let message = format!("{other} waits for {unit} and {unit} for {other}: systemd drops one of the two jobs");
-            found.push(problem(Rule::Cycle, message));
+            let message =
+                format!("{other} waits for {unit} and {unit} waits for {other}; systemd drops one of the two jobs");
+            problems.push(problem(Rule::Cycle, message));
         }
-        found
+        problems
     }
 
     fn exists(&self, name: &str) -> bool {
-        // Made by systemd itself, by generators and by the kernel.
-        let made = [".device", ".slice", ".mount", ".swap", ".scope", ".automount"];
-        made.iter().any(|kind| name.ends_with(kind))
+        // Created by systemd, by generators or by the kernel.
+        let generated = [".device", ".slice", ".mount", ".swap", ".scope", ".automount"];
+        generated.iter().any(|kind| name.ends_with(kind))
             || self.exists.contains(name)
             || self.exists.contains(template(name).as_str())
     }
 
     fn is_pulled(&self, name: &str) -> bool {
-        // Boot pulls in the targets of its own skeleton and what it makes itself.
-        let made = [".device", ".slice", ".mount", ".swap", ".scope", ".automount"];
-        let skeleton = [
+        // Standard targets of every boot, and units that systemd creates.
+        let generated = [".device", ".slice", ".mount", ".swap", ".scope", ".automount"];
+        let standard = [
             "sysinit.target",
             "basic.target",
             "local-fs.target",
@@ -195,28 +198,28 @@ impl<'a> Graph<'a> {
             "cryptsetup.target",
             "getty.target",
         ];
-        made.iter().any(|kind| name.ends_with(kind))
-            || skeleton.contains(&name)
+        generated.iter().any(|kind| name.ends_with(kind))
+            || standard.contains(&name)
             || self.pulled.contains(name)
             || self.pulled.contains(&template(name))
     }
 
-    /// Whether `from` waits for `to`, through however many.
+    /// Whether `from` waits for `to`, directly or indirectly.
     fn reaches(&self, from: &str, to: &str) -> bool {
-        let mut seen = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         let mut open = vec![from.to_owned()];
         while let Some(unit) = open.pop() {
             let Some(after) = self.after.get(&unit) else { continue };
             if after.contains(to) {
                 return true;
             }
-            open.extend(after.iter().filter(|next| seen.insert((*next).clone())).cloned());
+            open.extend(after.iter().filter(|next| visited.insert((*next).clone())).cloned());
         }
         false
     }
 }
 
-/// `getty@.service` of `getty@tty1.service`.
+/// The template of an instance: `getty@.service` for `getty@tty1.service`.
 fn template(name: &str) -> String {
     match (name.split_once('@'), name.rsplit_once('.')) {
         (Some((stem, _)), Some((_, kind))) => format!("{stem}@.{kind}"),
@@ -224,15 +227,15 @@ fn template(name: &str) -> String {
     }
 }
 
-fn read(file: &File) -> Vec<Setting<'_>> {
+fn parse(file: &File) -> Vec<Setting<'_>> {
     let mut all: Vec<Setting<'_>> = Vec::new();
-    let mut goes_on = false;
+    let mut is_continued = false;
     for (index, line) in file.text.lines().enumerate() {
         let (plain, more) = match line.strip_suffix('\\') {
             Some(plain) => (plain, true),
             None => (line, false),
         };
-        if goes_on {
+        if is_continued {
             if let Some(last) = all.last_mut() {
                 last.value.push(' ');
                 last.value.push_str(plain.trim());
@@ -242,7 +245,7 @@ fn read(file: &File) -> Vec<Setting<'_>> {
         {
             let setting =
                 Setting { path: &file.path, line: index + 1, key: key.trim(), value: value.trim().to_owned() };
-            // An empty assignment takes back what was said before.
+            // An empty assignment resets the setting.
             if setting.value.is_empty() {
                 all.retain(|before| before.key != setting.key);
             }
@@ -250,7 +253,7 @@ fn read(file: &File) -> Vec<Setting<'_>> {
         } else {
             continue;
         }
-        goes_on = more;
+        is_continued = more;
     }
     all
 }
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_ordered_after_one_that_does_not_exist_is_named_with_its_line() {
+    fn an_ordering_after_a_missing_unit_is_reported_with_its_line() {
         assert_eq!(
             found(&[("a.service", "[Unit]\nAfter=gone.service\n")]),
             [(Rule::AfterMissing, "gone.service".to_owned(), 2)]
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordering_that_nobody_pulls_in_is_named_and_one_that_is_pulled_in_is_not() {
+    fn an_ordering_is_reported_unless_a_unit_pulls_in_the_other() {
         let b = ("b.service", "[Service]\nExecStart=/b\n");
         assert_eq!(found(&[("a.service", "After=b.service"), b])[0].0, Rule::AfterNotPulled);
         assert_eq!(found(&[("a.service", "Wants=b.service\nAfter=b.service"), b]), []);
@@ -285,14 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn a_service_of_multi_user_that_waits_for_multi_user_by_another_is_a_cycle() {
+    fn an_indirect_ordering_after_the_own_target_is_a_cycle() {
         let units = [
             ("multi-user.target", ""),
             ("a.service", "[Unit]\nAfter=b.service\n[Install]\nWantedBy=multi-user.target\n"),
             ("b.service", "[Unit]\nAfter=multi-user.target\n[Install]\nWantedBy=multi-user.target\n"),
         ];
         assert!(found(&units).iter().any(|(rule, other, _)| *rule == Rule::Cycle && other == "multi-user.target"));
-        // A direct one is no cycle: the target then does not wait for it.
+        // With a direct ordering, systemd does not add the implicit one, so there is no cycle.
         let direct = [
             ("multi-user.target", ""),
             ("b.service", "After=multi-user.target\n[Install]\nWantedBy=multi-user.target\n"),
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_the_network_is_named() {
+    fn an_ordering_after_network_online_is_reported() {
         let all = found(&[
             ("k.service", "After=network-online.target\nWants=network-online.target"),
             ("network-online.target", ""),
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_go_on_comments_and_empty_assignments_are_read_as_systemd_does() {
+    fn continued_lines_comments_and_empty_assignments_are_parsed_as_in_systemd() {
         let text = "# After=x.service\nAfter=one.service \\\n  two.service\nAfter=\nAfter=three.service\n";
         assert_eq!(found(&[("a.service", text)]), [(Rule::AfterMissing, "three.service".to_owned(), 5)]);
     }

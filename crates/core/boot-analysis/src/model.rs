@@ -1,4 +1,4 @@
-//! A boot: what the manager and its units recorded.
+//! A boot: the timestamps of the manager and of its units.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,18 +7,17 @@ use serde::Serialize;
 
 use crate::span::Usec;
 
-/// The name of a unit, `kubelet.service`.
+/// The full name of a unit, such as `kubelet.service`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct UnitName(Box<str>);
 
 impl UnitName {
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What is behind the last dot.
+    /// The suffix after the last dot, such as `service`.
     pub fn kind(&self) -> &str {
         self.0.rsplit_once('.').map_or("", |(_, kind)| kind)
     }
@@ -26,6 +25,12 @@ impl UnitName {
 
 impl From<&str> for UnitName {
     fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<String> for UnitName {
+    fn from(name: String) -> Self {
         Self(name.into())
     }
 }
@@ -42,81 +47,72 @@ impl std::borrow::Borrow<str> for UnitName {
     }
 }
 
-/// When the manager reached its marks. A mark that was not recorded is none; one that does not exist on this machine is zero.
+/// Timestamps of the manager. `None` is not recorded; zero is recorded as absent, such as the firmware time of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manager {
-    /// The firmware's time before the kernel, counted back from it.
+    /// Time from the start of the firmware to the start of the kernel.
     pub firmware: Option<Usec>,
-    /// The loader's.
+    /// Time from the start of the boot loader to the start of the kernel.
     pub loader: Option<Usec>,
-    /// PID 1 of the initial RAM disk.
+    /// Start of PID 1 in the initial RAM disk.
     pub initrd: Option<Usec>,
-    /// PID 1.
+    /// Start of PID 1.
     pub userspace: Option<Usec>,
-    /// The queue of jobs was empty for the first time.
+    /// The job queue was empty for the first time.
     pub finish: Option<Usec>,
-    /// All generators had run.
     pub generators_finish: Option<Usec>,
-    /// All units were loaded.
     pub units_load_finish: Option<Usec>,
-    /// systemd's version.
     pub version: Option<String>,
-    /// What it runs in.
+    /// As `systemd-detect-virt` prints it.
     pub virtualization: Option<String>,
 }
 
-/// When a unit let go on those that are ordered after it.
+/// When units that are ordered after a unit could start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
-    /// It was active then, or had run and ended.
+    /// The unit became active, or ran and ended.
     At(Usec),
-    /// Not yet, when this was recorded.
+    /// The unit was still starting when the capture was taken.
     NotYet,
-    /// The record does not say.
     NotRecorded,
 }
 
-/// A unit of a boot. A time that was not recorded is none; one that did not come is zero, as systemd writes it.
+/// A unit of a boot. `None` is a time that is not recorded; zero is an event that did not happen, as in systemd.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unit {
-    /// Its place among the units of the capture: ties are settled by it.
+    /// Position in the capture, which breaks ties.
     pub index: usize,
-    /// It began to start.
+    /// `InactiveExitTimestampMonotonic`.
     pub activating: Option<Usec>,
-    /// It was active.
+    /// `ActiveEnterTimestampMonotonic`.
     pub activated: Option<Usec>,
-    /// It began to stop.
+    /// `ActiveExitTimestampMonotonic`.
     pub deactivating: Option<Usec>,
-    /// It was inactive again.
+    /// `InactiveEnterTimestampMonotonic`.
     pub deactivated: Option<Usec>,
-    /// Its program was executed.
+    /// `ExecMainStartTimestampMonotonic`.
     pub exec_start: Option<Usec>,
-    /// Units that had to start before it.
     pub after: Vec<UnitName>,
-    /// Whether the record says which these are. No such unit is something else than no such record.
+    /// Whether the capture has an `After=` line. Without one, an empty `after` means "unknown".
     pub order_recorded: bool,
-    /// Units that had to start after it.
     pub before: Vec<UnitName>,
-    /// Units that it pulls in.
     pub wants: Vec<UnitName>,
-    /// Units that it needs.
+    /// `Requires=` and `BindsTo=`.
     pub requires: Vec<UnitName>,
-    /// Units by which it is started from outside of the boot's jobs: sockets, timers, paths.
+    /// Sockets, timers and paths that can start it.
     pub triggered_by: Vec<UnitName>,
     /// `simple`, `oneshot`, …
     pub service_type: Option<String>,
     /// `loaded`, `not-found`, `masked`.
     pub load_state: Option<String>,
-    /// How it ended.
     pub result: Option<String>,
-    /// Whether its conditions held.
     pub condition: Option<bool>,
 }
 
 impl Unit {
-    /// How long it took to start. A oneshot that failed took the time until it was inactive again.
+    /// Start-up time as `systemd-analyze` computes it. For a failed oneshot, the time until it was inactive again.
     pub fn time(&self) -> Usec {
         let activating = self.activating.unwrap_or_default();
         [self.activated, self.deactivated]
@@ -126,17 +122,17 @@ impl Unit {
             .map_or(Usec::ZERO, |end| end - activating)
     }
 
-    /// Whether it was started at all in this boot.
+    /// Whether the unit was started in this boot.
     pub fn is_started(&self) -> bool {
         self.activating.is_some_and(|at| at > Usec::ZERO)
     }
 
-    /// When it began, as far as that is recorded: a unit of which only the end is known began at the latest then.
+    /// Start of the unit. If only the end is recorded, that is used as an upper bound.
     pub fn began(&self) -> Option<Usec> {
         self.activating.or(self.activated).filter(|at| *at > Usec::ZERO)
     }
 
-    /// When those that are ordered after it could go on.
+    /// When units that are ordered after this one could start.
     pub fn released(&self) -> Released {
         let began = self.began().unwrap_or_default();
         match [self.activated, self.deactivated].into_iter().flatten().find(|end| *end >= began) {
@@ -146,7 +142,7 @@ impl Unit {
         }
     }
 
-    /// How long it took to start; none where the record does not hold both ends.
+    /// Start-up time; `None` unless both ends are recorded.
     pub fn took(&self) -> Option<Usec> {
         match self.released() {
             Released::At(end) => self.activating.map(|began| end - began),
@@ -158,58 +154,57 @@ impl Unit {
 /// Units by name.
 pub type Units = BTreeMap<UnitName, Unit>;
 
-/// A boot.
+/// The recorded state of one boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Boot {
-    /// What the manager recorded.
     pub manager: Manager,
     pub units: Units,
-    /// Other names of units, `default.target`.
+    /// Alias to primary name, such as `default.target` to `multi-user.target`.
     pub aliases: BTreeMap<UnitName, UnitName>,
-    /// The unit at the top of a pasted chain: all that is known is the last that each unit waited for.
+    /// The unit at the top of a pasted chain. Such a boot has only the last unit that each unit waited for.
     pub pasted: Option<UnitName>,
 }
 
 impl Boot {
-    /// The name that a unit goes by, whatever it was asked for under.
+    /// The primary name of a unit.
     pub fn id<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, UnitName::as_str)
     }
 
-    /// A unit under any of its names.
+    /// Looks up a unit by its primary name or an alias.
     pub fn unit(&self, name: &str) -> Option<&Unit> {
         self.units.get(self.id(name))
     }
 
-    /// A unit that took part in this boot.
+    /// Looks up a unit that was started in this boot.
     pub fn started(&self, name: &str) -> Option<&Unit> {
         self.unit(name).filter(|unit| unit.is_started())
     }
 
-    /// What the boot was to reach: `default.target`, where its name is recorded, else the usual ones.
+    /// The default target: what `default.target` is an alias of, otherwise `graphical.target` or `multi-user.target`.
     pub fn goal(&self) -> &str {
         let usual = ["graphical.target", "multi-user.target"];
         let found = ["default.target"].into_iter().chain(usual).find(|name| self.unit(name).is_some());
         self.id(found.unwrap_or("default.target"))
     }
 
-    /// The unit that a pasted chain was printed for; none in a capture.
+    /// The unit that a pasted chain was printed for; `None` for a capture.
     pub fn pasted_root(&self) -> Option<&str> {
         self.pasted.as_ref().map(UnitName::as_str)
     }
 
-    /// When PID 1 had loaded its units and could start the first, where that is recorded.
+    /// When PID 1 had loaded all units and could start the first one, if that is recorded.
     pub fn loaded(&self) -> Option<Usec> {
         self.manager.units_load_finish.filter(|at| *at > self.userspace())
     }
 
-    /// The earliest that a unit could start, as far as is recorded.
+    /// The earliest recorded time at which a unit could start.
     pub(crate) fn first(&self) -> Usec {
         self.loaded().unwrap_or_else(|| self.userspace())
     }
 
-    /// When PID 1 began.
+    /// Start of PID 1.
     pub fn userspace(&self) -> Usec {
         self.manager.userspace.unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A boot as a picture: the way to one unit on top, and below it all that ran beside.
+//! A boot as an SVG picture: the chain to one unit on top, all other units below.
 
 mod axis;
 mod canvas;
@@ -11,53 +11,54 @@ use crate::explain::{Explanation, Hop, MANAGER};
 use crate::model::{Boot, Unit};
 use crate::span::Usec;
 
+use crate::svg::Svg;
 use axis::Axis;
 use canvas::Canvas;
 
-/// Wide enough for a second screen, and read without scrolling sideways on the first.
+/// Fits a laptop screen without horizontal scrolling.
 const WIDTH: f64 = 1_240.0;
-/// Half of an axis label stands over each end of the axis.
+/// Room for half an axis label at each end.
 const MARGIN: f64 = 44.0;
-/// Below this many of the longest the rest is a sentence: a picture of 100,000 rows is drawn by no browser.
-const MOST_UNITS: usize = 2_000;
-/// A way of more hops is made up; those that took the most are drawn.
-const MOST_HOPS: usize = 120;
+/// How many of the longest units are drawn. No browser renders 100,000 rows.
+const MAX_UNITS: usize = 2_000;
+/// How many of the longest hops are drawn. Real chains are much shorter.
+const MAX_HOPS: usize = 120;
 
-/// A row of the way.
+/// A row of the chain.
 struct Step<'a> {
     hop: &'a Hop,
     unit: Option<&'a Unit>,
 }
 
-/// What is drawn, chosen from the boot.
+/// The part of the boot that is drawn.
 struct Scene<'a> {
     boot: &'a Boot,
     explained: &'a Explanation,
     axis: Axis,
-    /// From PID 1 to the unit in question.
-    way: Vec<Step<'a>>,
-    /// In the order of their starts.
+    /// From PID 1 to the explained unit.
+    chain: Vec<Step<'a>>,
+    /// Ordered by start.
     others: Vec<(&'a str, &'a Unit)>,
-    left_out: LeftOut,
+    omitted: Omitted,
 }
 
-/// What is not drawn, and is said to be not drawn.
+/// Counts of what is not drawn, for a note in the picture.
 #[derive(Default)]
-struct LeftOut {
+struct Omitted {
     hops: usize,
-    /// Units that took less than those that are drawn.
+    /// Units with a shorter start-up time than those that are drawn.
     short: usize,
-    /// Units that began after all that is drawn.
+    /// Units that started after the end of the axis.
     late: usize,
 }
 
-/// Draws a boot. Units of the way to `explained` stand out on top; the rest is there for its place in time.
+/// Draws a boot. The chain to the explained unit is highlighted on top; the other units show what ran at the same time.
 pub fn plot(boot: &Boot, explained: &Explanation) -> String {
     let scene = Scene::new(boot, explained);
-    let mut canvas = Canvas::new(WIDTH);
+    let mut canvas = Canvas(Svg::new(WIDTH));
     let top = head::draw(&mut canvas, &scene);
     let bottom = rows::draw(&mut canvas, &scene, top);
-    canvas.finished(bottom, &head::title(explained))
+    canvas.into_document(bottom, &head::title(explained))
 }
 
 impl<'a> Scene<'a> {
@@ -66,37 +67,38 @@ impl<'a> Scene<'a> {
         let finish = boot.manager.finish.filter(|at| *at > Usec::ZERO).map(|at| at - userspace);
         let ready = explained.began + explained.hops[0].ran.unwrap_or_default();
         let end = finish.unwrap_or_default().max(ready).max(Usec(1_000));
-        let mut left_out = LeftOut::default();
+        let mut omitted = Omitted::default();
         let mut hops: Vec<&Hop> = explained.hops.iter().collect();
-        if hops.len() > MOST_HOPS {
-            left_out.hops = hops.len() - MOST_HOPS;
+        if hops.len() > MAX_HOPS {
+            omitted.hops = hops.len() - MAX_HOPS;
             let first = hops.remove(0);
             hops.sort_by_key(|hop| std::cmp::Reverse(hop.spent()));
-            hops.truncate(MOST_HOPS - 1);
+            hops.truncate(MAX_HOPS - 1);
             hops.push(first);
         }
         hops.sort_by_key(|hop| (hop.began, std::cmp::Reverse(hop.unit.as_str() == MANAGER)));
-        // The way is recorded from its end; of hops that began together the earlier is the later in it.
-        if left_out.hops == 0 {
+        // A complete chain is already ordered, from its end; sorting could swap hops with the same start.
+        if omitted.hops == 0 {
             hops = explained.hops.iter().rev().collect();
         }
-        let way: Vec<Step<'_>> = hops.into_iter().map(|hop| Step { hop, unit: boot.unit(hop.unit.as_str()) }).collect();
-        let on_way: BTreeSet<&str> = explained.hops.iter().map(|hop| hop.unit.as_str()).collect();
+        let chain: Vec<Step<'_>> =
+            hops.into_iter().map(|hop| Step { hop, unit: boot.unit(hop.unit.as_str()) }).collect();
+        let on_chain: BTreeSet<&str> = explained.hops.iter().map(|hop| hop.unit.as_str()).collect();
         let started = boot.units.iter().filter(|(_, unit)| unit.is_started());
         let mut others: Vec<(&str, &Unit)> =
-            started.map(|(name, unit)| (name.as_str(), unit)).filter(|(name, _)| !on_way.contains(name)).collect();
+            started.map(|(name, unit)| (name.as_str(), unit)).filter(|(name, _)| !on_chain.contains(name)).collect();
         let all = others.len();
         others.retain(|(_, unit)| unit.began().unwrap_or_default() - userspace <= end);
-        left_out.late = all - others.len();
-        if others.len() > MOST_UNITS {
-            left_out.short = others.len() - MOST_UNITS;
+        omitted.late = all - others.len();
+        if others.len() > MAX_UNITS {
+            omitted.short = others.len() - MAX_UNITS;
             others.sort_by_key(|(_, unit)| (std::cmp::Reverse(unit.time()), unit.index));
-            others.truncate(MOST_UNITS);
+            others.truncate(MAX_UNITS);
         }
         others.sort_by_key(|(_, unit)| (unit.activating, unit.index));
         let before = if boot.pasted.is_some() { Usec::ZERO } else { userspace };
         let axis = Axis::new(before, end, explained, MARGIN, WIDTH - MARGIN);
-        Self { boot, explained, axis, way, others, left_out }
+        Self { boot, explained, axis, chain, others, omitted }
     }
 }
 
@@ -112,15 +114,18 @@ mod tests {
     }
 
     #[test]
-    fn the_way_stands_out_and_the_unit_is_marked() {
+    fn the_chain_is_highlighted_and_the_unit_is_marked() {
         let svg =
             drawn("a.service 100 400\nside.service 100 100\nkubelet.service 1500 10 a.service", "kubelet.service");
-        assert_eq!(svg.matches("class=\"bar way\"").count(), 2);
+        assert_eq!(svg.matches("class=\"bar chain\"").count(), 2);
         assert_eq!(svg.matches("class=\"bar run\"").count(), 1);
-        assert!(svg.contains("kubelet.service 1.500s") && svg.contains("waited 1s: outside: unknown"), "{svg}");
+        assert!(
+            svg.contains("kubelet.service 1.500s") && svg.contains("waited 1s: outside systemd: unknown cause"),
+            "{svg}"
+        );
     }
 
-    /// Left end and width of the bars of a class.
+    /// Left edge and width of the bars of a class.
     fn bars(svg: &str, class: &str) -> Vec<[f64; 2]> {
         let number =
             |part: &str, name: &str| part.split_once(&format!("{name}=\""))?.1.split('"').next()?.parse::<f64>().ok();
@@ -129,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_ram_disk_is_a_phase_apart_from_the_kernel() {
+    fn the_initial_ram_disk_is_a_separate_phase() {
         let mut boot = boot("kubelet.service 1500 10");
         boot.manager.userspace = Some(Usec(3_000_000));
         for unit in boot.units.values_mut() {
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_hundred_thousand_units_the_longest_are_drawn_and_the_rest_is_counted() {
+    fn of_many_units_the_longest_are_drawn_and_the_rest_is_counted() {
         let mut boot = boot("kubelet.service 9000 10");
         for index in 0..5_000 {
             let began = Usec(1_000 + index);
@@ -169,17 +174,17 @@ mod tests {
         }
         let svg = plot(&boot, &explain(&boot, "kubelet.service").unwrap());
         assert!(svg.contains(">u4999.service 4ms<") && !svg.contains(">u17.service"), "the longest");
-        assert!(svg.contains("3000 that took less are not drawn"));
+        assert!(svg.contains("3000 shorter ones are not drawn"));
     }
 
     #[test]
-    fn a_pause_does_not_press_the_rest_of_the_boot_to_the_edge() {
+    fn a_long_pause_is_shortened() {
         let svg = drawn(
             "cloud-init-local.service 1000 1000000\nnet.service 1001000 2000 cloud-init-local.service\nkubelet.service 1003000 10 net.service",
             "kubelet.service",
         );
         assert!(svg.contains("not to scale"));
-        let short = svg.split("<rect class=\"bar way\"").find(|part| part.contains("<title>net.service")).unwrap();
+        let short = svg.split("<rect class=\"bar chain\"").find(|part| part.contains("<title>net.service")).unwrap();
         let width =
             short.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()?.parse::<f64>().ok()).unwrap();
         assert!(width > 100.0, "two seconds of three are {width} wide");

@@ -1,4 +1,4 @@
-//! Microseconds, written and read as systemd does.
+//! Microseconds, formatted and parsed as systemd does.
 
 use std::fmt::{self, Write as _};
 use std::ops::{Add, Sub};
@@ -6,19 +6,19 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Microseconds on the machine's monotonic clock, or a span of them.
+/// A time on the monotonic clock or a time span, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Usec(pub u64);
 
-/// Text that is no span of time.
+/// A text that is not a time span.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no span of time: write `270ms`, `16.639s`, `16min 40.410s`")]
+#[error("invalid time span `{input}`; expected for example `270ms`, `16.639s` or `16min 40.410s`")]
 pub struct BadSpan {
     pub input: String,
 }
 
-/// Units of time, longest first, with the names that systemd writes. A year has 365.25 days and a month a twelfth of it.
+/// Units of time, longest first, as systemd prints them. A year has 365.25 days, and a month is a twelfth of a year.
 const UNITS: [(&str, u64); 9] = [
     ("y", 31_557_600_000_000),
     ("month", 2_629_800_000_000),
@@ -31,8 +31,8 @@ const UNITS: [(&str, u64); 9] = [
     ("us", 1),
 ];
 
-/// Names that systemd reads, besides those that it writes.
-const READ: [(&str, u64); 30] = [
+/// All names that systemd accepts.
+const ACCEPTED: [(&str, u64); 30] = [
     ("years", 31_557_600_000_000),
     ("year", 31_557_600_000_000),
     ("months", 2_629_800_000_000),
@@ -65,20 +65,19 @@ const READ: [(&str, u64); 30] = [
     ("us", 1),
 ];
 
-/// systemd prints times of a boot to the millisecond.
+/// `systemd-analyze` prints times with millisecond accuracy.
 const ACCURACY: u64 = 1_000;
 
 impl Usec {
-    /// Nothing.
     pub const ZERO: Self = Self(0);
 
-    /// The difference, or nothing where it would be negative.
+    /// The difference, or zero if it would be negative.
     #[must_use]
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// As seconds, for drawing.
+    /// The span in seconds, for drawing.
     #[expect(clippy::cast_precision_loss, reason = "boots are shorter than 285 years")]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e6
@@ -109,11 +108,11 @@ impl std::iter::Sum for Usec {
 
 impl fmt::Display for Usec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&written(self.0))
+        f.pad(&format_span(self.0))
     }
 }
 
-fn written(mut left: u64) -> String {
+fn format_span(mut left: u64) -> String {
     if left == 0 {
         return "0".to_owned();
     }
@@ -122,7 +121,7 @@ fn written(mut left: u64) -> String {
         if left == 0 {
             break;
         }
-        // What is shorter than the accuracy is left out, unless nothing else was said.
+        // A remainder below the accuracy is dropped unless it is all there is.
         if left < ACCURACY && !text.is_empty() {
             break;
         }
@@ -133,7 +132,7 @@ fn written(mut left: u64) -> String {
         if !text.is_empty() {
             text.push(' ');
         }
-        // Below a minute the rest goes behind the point, to the accuracy.
+        // Below a minute the rest is printed as a decimal fraction.
         let digits = length.ilog10().saturating_sub(ACCURACY.ilog10());
         if left < 60_000_000 && rest > 0 && digits > 0 {
             let places = usize::try_from(digits).unwrap_or_default();
@@ -163,7 +162,7 @@ impl FromStr for Usec {
             let after = after.trim_start();
             let end = after.find(|c: char| !c.is_alphabetic() && c != '\u{b5}').unwrap_or(after.len());
             let (name, after) = after.split_at(end);
-            // A bare number is seconds.
+            // A number without a unit is in seconds.
             let length = if name.is_empty() { Some(1_000_000) } else { length(name) }.ok_or_else(bad)?;
             total = total.checked_add(scaled(number, length).ok_or_else(bad)?).ok_or_else(bad)?;
             rest = after.trim_start();
@@ -173,7 +172,7 @@ impl FromStr for Usec {
 }
 
 fn length(name: &str) -> Option<u64> {
-    READ.iter().find(|(known, _)| *known == name).map(|(_, length)| *length)
+    ACCEPTED.iter().find(|(known, _)| *known == name).map(|(_, length)| *length)
 }
 
 fn scaled(number: &str, length: u64) -> Option<u64> {
@@ -198,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_written_as_systemd_writes_them() {
+    fn spans_are_formatted_as_systemd_formats_them() {
         let shown = |usec: u64| Usec(usec).to_string();
         assert_eq!(shown(0), "0");
         assert_eq!(shown(500), "500us");
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read_in_all_their_spellings() {
+    fn spans_are_parsed_in_every_spelling() {
         let read = |text: &str| text.parse::<Usec>().map(|usec| usec.0);
         assert_eq!(read("16min 55.434s"), Ok(1_015_434_000));
         assert_eq!(read("5ms"), Ok(5_000));
@@ -228,13 +227,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_to_the_millisecond(usec in 0..4_000_000_000_000u64) {
+        fn a_formatted_span_parses_back_to_the_millisecond(usec in 0..4_000_000_000_000u64) {
             let back: Usec = Usec(usec).to_string().parse().unwrap();
             prop_assert!(usec - back.0 < 1_000, "{usec} -> {} -> {}", Usec(usec), back.0);
         }
 
         #[test]
-        fn reading_never_panics(text in ".*") {
+        fn parsing_never_panics(text in ".*") {
             let _ = text.parse::<Usec>();
         }
     }

@@ -1,5 +1,6 @@
-//! How long the phases of a boot took.
+//! Durations of the phases of a boot.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -7,20 +8,16 @@ use serde::Serialize;
 use crate::model::{Boot, Manager};
 use crate::span::Usec;
 
-/// The boot is still going on, or its end was not recorded.
+/// The end of the boot is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotFinished {
-    /// It goes on.
-    #[error(
-        "the boot is not finished (FinishTimestampMonotonic=0): jobs are still queued; `systemctl list-jobs` shows them"
-    )]
+    #[error("the boot has not finished: `FinishTimestampMonotonic` is 0, so jobs are still queued")]
     Running,
-    /// The capture does not say.
-    #[error("the capture does not say when the boot finished: it needs the manager's FinishTimestampMonotonic")]
+    #[error("the end of the boot is unknown: the capture has no `FinishTimestampMonotonic`")]
     Unknown,
 }
 
-/// When the boot finished.
+/// End of the boot.
 pub(crate) fn finished(boot: &Boot) -> Result<Usec, NotFinished> {
     match boot.manager.finish {
         None => Err(NotFinished::Unknown),
@@ -29,7 +26,7 @@ pub(crate) fn finished(boot: &Boot) -> Result<Usec, NotFinished> {
     }
 }
 
-/// Names that systemd gives to containers; all other kinds of virtualization boot a kernel.
+/// Containers, as `systemd-detect-virt` names them. All other kinds of virtualization boot a kernel.
 const CONTAINERS: [&str; 12] = [
     "systemd-nspawn",
     "lxc",
@@ -49,35 +46,52 @@ fn is_container(manager: &Manager) -> bool {
     manager.virtualization.as_deref().is_some_and(|kind| CONTAINERS.contains(&kind))
 }
 
-/// How long each phase of a boot took; what the machine does not have, or did not record, is none.
+/// The boot with times as `systemd-analyze critical-chain` and `blame` use them.
+///
+/// In a container, systemd-analyze subtracts the start of PID 1 from every time. The time of a unit that started in the same microsecond as
+/// PID 1 becomes zero, which means "never started", so the unit disappears from both outputs. `systemd-analyze time` does not do this.
+pub(crate) fn as_analyzed(boot: &Boot) -> Cow<'_, Boot> {
+    if !is_container(&boot.manager) {
+        return Cow::Borrowed(boot);
+    }
+    let start = boot.userspace();
+    let mut boot = boot.clone();
+    let times = boot
+        .units
+        .values_mut()
+        .flat_map(|unit| [&mut unit.activating, &mut unit.activated, &mut unit.deactivating, &mut unit.deactivated]);
+    for time in times.chain([&mut boot.manager.finish, &mut boot.manager.userspace]).flatten() {
+        *time = *time - start;
+    }
+    Cow::Owned(boot)
+}
+
+/// Duration of each phase of a boot; `None` if the machine has no such phase or did not record it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Phases {
     pub firmware: Option<Usec>,
-    /// The boot loader.
     pub loader: Option<Usec>,
-    /// The kernel; a container has none of its own.
+    /// `None` in a container.
     pub kernel: Option<Usec>,
-    /// The initial RAM disk.
     pub initrd: Option<Usec>,
-    /// From PID 1 to the end of the boot.
+    /// From the start of PID 1 until the job queue was empty.
     pub userspace: Usec,
-    /// All of these, where there is a kernel.
+    /// The sum of all phases; `None` in a container.
     pub total: Option<Usec>,
-    /// What the boot was to reach.
+    /// The default target.
     pub goal: String,
-    /// When it was reached, from PID 1.
+    /// When the default target was reached, counted from PID 1.
     pub goal_reached: Option<Usec>,
 }
 
-/// How long each phase took.
+/// Computes the duration of each phase.
 pub fn phases(boot: &Boot) -> Result<Phases, NotFinished> {
     let finish = finished(boot)?;
     let manager = &boot.manager;
     let userspace = boot.userspace();
     let known = |mark: Option<Usec>| mark.filter(|mark| *mark > Usec::ZERO);
     let (firmware, loader, initrd) = (known(manager.firmware), known(manager.loader), known(manager.initrd));
-    // In a container there is no kernel of one's own.
     let has_kernel = userspace > Usec::ZERO && !is_container(manager);
     let reached = boot.unit(boot.goal()).and_then(|unit| unit.activated);
     Ok(Phases {
@@ -92,7 +106,7 @@ pub fn phases(boot: &Boot) -> Result<Phases, NotFinished> {
     })
 }
 
-/// What `systemd-analyze time` prints, trailing blank included.
+/// The output of `systemd-analyze time`, including its trailing blank.
 pub fn time(boot: &Boot) -> Result<String, NotFinished> {
     let phases = phases(boot)?;
     let mut text = "Startup finished in ".to_owned();
@@ -126,7 +140,7 @@ pub fn time(boot: &Boot) -> Result<String, NotFinished> {
 mod tests {
     use super::*;
 
-    /// Firmware and loader before the kernel, then its initial RAM disk; the goal as given.
+    /// The output for a boot with firmware, loader, kernel and initial RAM disk, and the given default target.
     fn printed(goal: &str) -> String {
         let manager = "FirmwareTimestampMonotonic=5250000\nLoaderTimestampMonotonic=2000000\n\
                        InitRDTimestampMonotonic=1125000\nUserspaceTimestampMonotonic=3000000\n\
@@ -135,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_phase_that_a_machine_has_is_printed() {
+    fn every_phase_is_printed() {
         let text = printed(
             "Id=multi-user.target\nNames=multi-user.target default.target\nActiveEnterTimestampMonotonic=9000000\n",
         );
@@ -147,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_was_not_reached_is_told_from_one_of_which_nothing_is_recorded() {
+    fn a_target_that_was_never_reached_differs_from_one_that_is_not_recorded() {
         let second = |goal| printed(goal).lines().nth(1).unwrap().to_owned();
         let goal = "Id=graphical.target\n";
         assert_eq!(second(goal), "Could not get time to reach graphical.target.");

@@ -1,4 +1,4 @@
-//! The same boot without a unit, or without an ordering: when would the rest have started?
+//! When would a unit have started without another unit or ordering?
 
 use serde::Serialize;
 
@@ -6,56 +6,49 @@ use crate::model::{Boot, UnitName};
 use crate::order::{Cut, Order};
 use crate::span::Usec;
 
-/// What is taken out of a boot.
+/// A change to the boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A unit: nobody waits for it, and it takes no time.
+    /// Remove a unit: no unit waits for it, and it takes no time.
     WithoutUnit(UnitName),
-    /// The time of a unit: it waits as it did and is done at once. What it cost, with its place in the order kept.
+    /// Reduce the run time of a unit to zero. It keeps its place in the order.
     WithoutTime(UnitName),
-    /// The time that a unit waited for nothing that systemd knows of.
+    /// Remove the time that a unit waited for something outside systemd.
     WithoutWait(UnitName),
-    /// `unit` does not wait for `other`.
-    WithoutEdge {
-        /// The one that waited.
-        unit: UnitName,
-        /// The one that it waited for.
-        other: UnitName,
-    },
+    /// `unit` no longer waits for `other`.
+    WithoutEdge { unit: UnitName, other: UnitName },
 }
 
-/// When a unit started, and would have.
+/// The recorded and the computed start of a unit, counted from PID 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhatIf {
     pub unit: UnitName,
-    /// When it started, from PID 1.
     pub started: Usec,
-    /// When it would have.
     pub would_start: Usec,
     pub saves: Usec,
 }
 
-/// When `unit` would have started. None when it was not started in this boot, or is itself taken out.
+/// Computes when `unit` would have started. `None` if it was not started in this boot or is itself removed.
 ///
-/// Each unit keeps its duration and the time that it waited for nothing that systemd knows of. Work that runs beside it is taken to be no
-/// faster and no slower.
+/// Each unit keeps its run time and its waits for things outside systemd. The model assumes that units which run in parallel become neither
+/// faster nor slower.
 pub fn what_if(boot: &Boot, unit: &str, changes: &[Change]) -> Option<WhatIf> {
     let id = boot.id(unit);
     let started = boot.started(id)?.activating? - boot.userspace();
-    let order = Order::of(boot, id);
-    let place = |name: &UnitName| order.place(boot.id(name.as_str()));
-    // What is not on the way changes nothing.
+    let order = Order::new(boot, id);
+    let index = |name: &UnitName| order.index(boot.id(name.as_str()));
+    // A change to a unit that was not waited for has no effect.
     let cuts: Vec<Cut> = changes
         .iter()
         .filter_map(|change| match change {
-            Change::WithoutUnit(unit) => place(unit).map(Cut::Unit),
-            Change::WithoutTime(unit) => place(unit).map(Cut::Time),
-            Change::WithoutWait(unit) => place(unit).map(Cut::Wait),
-            Change::WithoutEdge { unit, other } => Some(Cut::Edge(place(unit)?, place(other)?)),
+            Change::WithoutUnit(unit) => index(unit).map(Cut::Unit),
+            Change::WithoutTime(unit) => index(unit).map(Cut::Time),
+            Change::WithoutWait(unit) => index(unit).map(Cut::Wait),
+            Change::WithoutEdge { unit, other } => Some(Cut::Edge(index(unit)?, index(other)?)),
         })
         .collect();
-    if cuts.contains(&Cut::Unit(order.place(id)?)) {
+    if cuts.contains(&Cut::Unit(order.index(id)?)) {
         return None;
     }
     let saves = order.saves(&cuts);
@@ -68,7 +61,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A boot from lines of `name start took after…`, in milliseconds.
+    /// A boot from lines of `name start duration after...`, in milliseconds.
     pub(crate) fn boot(lines: &str) -> Boot {
         let mut text = "UserspaceTimestampMonotonic=1000\nFinishTimestampMonotonic=99000000\n".to_owned();
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -100,38 +93,42 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_a_change_everything_starts_when_it_did() {
+    fn without_a_change_nothing_is_saved() {
         assert_eq!(saved(&[]), 0);
     }
 
     #[test]
-    fn a_unit_that_is_gone_saves_what_the_next_longest_way_leaves() {
-        // The disk was ready at 1 s, and kubelet waited 0.1 s for nothing of systemd's.
+    fn removing_a_unit_saves_time_up_to_the_next_longest_chain() {
+        // The disk was ready at 1 s, and kubelet waited 0.1 s for something outside systemd.
         assert_eq!(saved(&[Change::WithoutUnit("wait.service".into())]), 16_300 - 1_000);
         assert_eq!(saved(&[Change::WithoutUnit("disk.service".into())]), 0);
     }
 
     #[test]
-    fn a_unit_that_takes_no_time_saves_its_own_time_and_no_more() {
-        assert_eq!(saved(&[Change::WithoutTime("wait.service".into())]), 15_300, "then the disk is the last");
+    fn a_unit_without_run_time_saves_at_most_its_run_time() {
+        assert_eq!(
+            saved(&[Change::WithoutTime("wait.service".into())]),
+            15_300,
+            "then the disk is the last to be ready"
+        );
         assert_eq!(saved(&[Change::WithoutTime("net.service".into())]), 200);
     }
 
     #[test]
-    fn a_wait_that_is_gone_saves_that_wait_and_no_more() {
+    fn removing_a_wait_saves_that_wait() {
         assert_eq!(saved(&[Change::WithoutWait("kubelet.service".into())]), 100);
         assert_eq!(saved(&[Change::WithoutWait("disk.service".into())]), 0);
     }
 
     #[test]
-    fn an_ordering_that_is_gone_saves_for_that_unit_alone() {
+    fn removing_an_ordering_affects_only_that_unit() {
         let edge = Change::WithoutEdge { unit: "kubelet.service".into(), other: "online.target".into() };
         assert_eq!(saved(std::slice::from_ref(&edge)), 16_300 - 1_000);
         assert_eq!(what_if(&boot(BOOT), "online.target", &[edge]).unwrap().saves, Usec::ZERO);
     }
 
     #[test]
-    fn a_unit_that_is_taken_out_or_never_started_has_no_answer() {
+    fn a_removed_or_never_started_unit_has_no_result() {
         assert_eq!(what_if(&boot(BOOT), "kubelet.service", &[Change::WithoutUnit("kubelet.service".into())]), None);
         assert_eq!(what_if(&boot(BOOT), "docker.service", &[]), None);
     }

@@ -1,4 +1,4 @@
-// Counts allocations of a process that it is preloaded into, and says the number on standard error when the process ends.
+// Counts allocations of a process that it is preloaded into, and prints the number to standard error when the process ends.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>

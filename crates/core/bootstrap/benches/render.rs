@@ -1,36 +1,36 @@
-//! What a render costs: how many per second and how many allocations, against a plain template engine that only puts finished values into
-//! the same text. Allocations are counted by a C library that is preloaded, since nothing here may be unsafe.
+//! Benchmark of rendering: renders per second and allocations per render, compared with a plain template engine that inserts finished
+//! values into the same text. A preloaded C library counts allocations, because the workspace forbids unsafe code.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use kiln_aks_formats::shell::quote;
 use kiln_bootstrap::render::{Target, render};
-use kiln_bootstrap::{Document, Layer, Resolved, resolve, sources};
+use kiln_bootstrap::{Document, Resolved, Source, resolve, sources};
 
 const SETTINGS: &str = include_str!("../../../programs/kiln/tests/bootstrap/example/settings.yaml");
 const POOL: &str = include_str!("../../../programs/kiln/tests/bootstrap/example/node-pool.yaml");
 const CLASS: &str = include_str!("../../../programs/kiln/tests/bootstrap/example/node-class.yaml");
 
-/// Enough for a steady figure in a second or two on a slow machine.
+/// Enough for a stable result within two seconds on a slow machine.
 const ROUNDS: u32 = 2_000;
 
 fn read() -> Resolved {
     let document = |text: &str| Document::read("f", text).expect("YAML");
-    let mut layers: Vec<Layer> = vec![
+    let mut sources: Vec<Source> = vec![
         sources::settings(&document(SETTINGS)).expect("settings"),
         sources::node_pool(&document(POOL)).expect("a pool"),
     ];
-    layers.extend(sources::node_class(&document(CLASS), "amd64").expect("a class"));
-    resolve(&layers)
+    sources.extend(sources::node_class(&document(CLASS), "amd64").expect("a class"));
+    resolve(&sources)
 }
 
-/// The plain engine: `{{NAME}}` becomes the value, quoted for a shell, and nothing else happens.
+/// The plain engine: replaces `{{NAME}}` with the value, quoted for a shell.
 fn fill(template: &str, values: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
-        let (name, after) = after.split_once("}}").expect("a name ends");
+        let (name, after) = after.split_once("}}").expect("`}}` after a name");
         out.push_str(before);
         out.push_str(&quote(&values[name]));
         rest = after;
@@ -39,7 +39,7 @@ fn fill(template: &str, values: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The script with a name in the place of every value.
+/// Replaces each value in the script with its name.
 fn template(script: &str, values: &BTreeMap<String, String>) -> String {
     values.iter().fold(script.to_owned(), |text, (name, value)| {
         text.replacen(&format!("\n{name}={}\n", quote(value)), &format!("\n{name}={{{{{name}}}}}\n"), 1)
@@ -48,19 +48,19 @@ fn template(script: &str, values: &BTreeMap<String, String>) -> String {
 
 type Job = Box<dyn Fn() -> usize>;
 
-/// What is measured, by name.
+/// The benchmarks by name.
 fn jobs() -> Vec<(&'static str, Job)> {
     let inputs = read();
     let script = render(&inputs, Target::NbvScript).expect("a script").expose().to_owned();
     let values = inputs.variables().expect("variables").environment();
     let template = template(&script, &values);
-    assert_eq!(fill(&template, &values), script, "both make the same text");
+    assert_eq!(fill(&template, &values), script, "both produce the same text");
     let target = |target: Target| -> Job {
         let inputs = inputs.clone();
         Box::new(move || render(&inputs, target).expect("rendered").expose().len())
     };
     vec![
-        ("plain template, values at hand", Box::new(move || fill(&template, &values).len())),
+        ("plain template, finished values", Box::new(move || fill(&template, &values).len())),
         ("script from resolved inputs", target(Target::NbvScript)),
         ("script from YAML", Box::new(|| render(&read(), Target::NbvScript).expect("rendered").expose().len())),
         ("NodeConfig from resolved inputs", target(Target::NodeConfig)),
@@ -75,10 +75,10 @@ fn jobs() -> Vec<(&'static str, Job)> {
     ]
 }
 
-#[expect(clippy::disallowed_methods, reason = "a bench is a program, and this is its stopwatch")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn main() {
-    let asked: Vec<String> = std::env::args().collect();
-    if let [_, flag, name, rounds] = &asked[..]
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, name, rounds] = &arguments[..]
         && flag == "--count"
     {
         let job = jobs().into_iter().find(|(known, _)| known == name).expect("a job").1;
@@ -106,7 +106,7 @@ fn main() {
     }
 }
 
-/// The library that counts; none where there is no C compiler.
+/// Builds the counting library, if a C compiler is installed.
 fn counter() -> Option<tempfile::TempPath> {
     let library = tempfile::Builder::new().suffix(".so").tempfile().expect("a file").into_temp_path();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/allocations.c");
@@ -114,7 +114,7 @@ fn counter() -> Option<tempfile::TempPath> {
     built.is_ok_and(|status| status.success()).then_some(library)
 }
 
-/// Allocations of one round: the difference of two runs, so that starting costs nothing.
+/// Allocations per round, from the difference of two runs, so that start-up is not counted.
 fn allocations(library: &std::path::Path, name: &str) -> f64 {
     let count = |rounds: u32| -> f64 {
         let program = std::env::current_exe().expect("a program");
@@ -123,9 +123,9 @@ fn allocations(library: &std::path::Path, name: &str) -> f64 {
             .env("LD_PRELOAD", library)
             .stdout(Stdio::null())
             .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        said.trim().lines().last().and_then(|line| line.parse().ok()).expect("a number")
+            .expect("the benchmark runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        stderr.trim().lines().last().and_then(|line| line.parse().ok()).expect("a number")
     };
     (count(30) - count(10)) / 20.0
 }

@@ -1,78 +1,59 @@
-//! Ways for a node to start.
+//! Bootstrappers: the ways in which custom data can start a node.
 
 use kiln_aks_formats::{Secret, to_base64};
 
 use crate::derive::DeriveError;
-use crate::kind::{Place, Pointed};
+use crate::provenance::{ErrorPosition, SourcePosition};
 use crate::render::{self, Target};
 use crate::resolve::Resolved;
 
-/// What cannot be rendered.
+/// Error of rendering a target.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The inputs make no node.
     #[error(transparent)]
     Derive(#[from] DeriveError),
-    /// Values that cannot be.
     #[error(transparent)]
-    Check(#[from] crate::check::Problems),
-    /// A value that no script can set.
+    Check(#[from] crate::check::InvalidValues),
     #[error(transparent)]
     Script(#[from] kiln_aks_formats::nbv::ScriptError),
-    /// The parts make no message.
     #[error(transparent)]
     Parts(#[from] kiln_aks_formats::cloud_config::PartError),
-    /// The document cannot be.
-    #[error("the NodeConfig of these inputs cannot be: {0}")]
+    #[error("the rendered NodeConfig is invalid: {0}")]
     Config(#[from] kiln_node_config::Invalid),
-    /// A secret that somebody chose would go where none may be.
+    /// An explicitly set secret would be written to a target that must not contain secrets.
     #[error(
-        "{}: `{field}` is a secret, and {target} may hold none: use a target that may, or leave it out",
-        Pointed(place)
+        "{}: `{field}` is a secret and {target} must not contain secrets; choose another target or remove the value",
+        ErrorPosition(position)
     )]
-    Secret {
-        field: String,
-        /// Where it stands.
-        place: Place,
-        target: &'static str,
-    },
-    /// The target has no place for what was asked for, and must not lose it without a word.
-    #[error("{}: {target} has no place for `{field}`", Pointed(place))]
-    NotCarried {
-        field: &'static str,
-        /// Where it stands.
-        place: Place,
-        target: &'static str,
-    },
-    /// A kernel setting that the target has no field for.
+    Secret { field: String, position: SourcePosition, target: &'static str },
+    /// An explicitly set value would be lost, because the target has no field for it.
+    #[error("{}: {target} cannot contain `{field}`", ErrorPosition(position))]
+    NotRepresentable { field: &'static str, position: SourcePosition, target: &'static str },
     #[error("sysctls: {0}")]
     Sysctl(#[from] kiln_aks_formats::anc::BadSysctl),
-    /// The target cannot be made of this.
-    #[error("{target} is not made of {from}: {instead}")]
+    #[error("cannot render {target} from {from}; {instead}")]
     Target {
         target: &'static str,
-        /// What there is.
         from: &'static str,
-        /// What would do.
+        /// Advice on what to do instead.
         instead: &'static str,
     },
-    /// A proxy that is no URL. It may be a secret in the wrong place.
-    #[error("{field}: a proxy is a URL, `http://proxy.example:3128`")]
+    /// The value is not shown, because it may be a secret in the wrong field.
+    #[error("{field}: expected a URL such as `http://proxy.example:3128`")]
     Proxy { field: &'static str },
-    /// A value that is no base64 of a text.
-    #[error("{field}: base64 of PEM is needed")]
+    #[error("{field}: expected base64-encoded PEM")]
     Certificate { field: &'static str },
 }
 
-/// Turns inputs into what a machine reads at its first boot.
+/// Turns inputs into the custom data that a machine reads at its first boot.
 pub trait Bootstrapper {
-    /// Its name.
+    /// Returns the name of the bootstrapper.
     fn name(&self) -> &'static str;
-    /// Custom data, base64. It may hold secrets.
+    /// Returns the custom data in base64. It may contain secrets.
     fn custom_data(&self, inputs: &Resolved) -> Result<Secret, RenderError>;
 }
 
-/// By the Node Bootstrapping Variables: for images of AKS.
+/// Node Bootstrapping Variables, for AKS node images.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AksVariables;
 
@@ -86,7 +67,7 @@ impl Bootstrapper for AksVariables {
     }
 }
 
-/// By kiln's own document, with the token beside it: for images with kilnd.
+/// A `NodeConfig` and the bootstrap token, for images with kilnd.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kilnd;
 
@@ -100,7 +81,7 @@ impl Bootstrapper for Kilnd {
     }
 }
 
-/// By `kubeadm join`: for any image with kubeadm.
+/// `kubeadm join`, for any image with kubeadm.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KubeadmJoin;
 

@@ -1,4 +1,4 @@
-//! Values that have the right form and still cannot be.
+//! Validation of resolved values beyond their type.
 
 use std::fmt;
 
@@ -8,32 +8,31 @@ use kiln_aks_formats::nbv::rules;
 use kiln_aks_formats::{Arch, KubernetesVersion, from_base64};
 
 use crate::field::Field;
-use crate::kind::{Kind, Place, Pointed};
+use crate::provenance::{ErrorPosition, SourceKind, SourcePosition};
 use crate::resolve::Resolved;
 
-/// A value that cannot be.
+/// A value that is not valid for its field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct InvalidValue {
     pub field: &'static str,
-    /// Where its value stands.
-    pub place: Place,
-    /// What is wrong and what would be right. A secret is not shown.
+    pub position: SourcePosition,
+    /// Never contains a secret.
     pub reason: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: `{}`: {}", Pointed(&self.place), self.field, self.reason)
+        write!(f, "{}: `{}`: {}", ErrorPosition(&self.position), self.field, self.reason)
     }
 }
 
-/// Everything that cannot be.
+/// All invalid values of a set of inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct Problems(pub Vec<Problem>);
+pub struct InvalidValues(pub Vec<InvalidValue>);
 
-/// Words that a field knows; an empty one is "not set".
-const WORDS: [(&str, &[&str]); 13] = [
+/// Fields with a fixed set of values; an empty value means "not set".
+const CHOICES: [(&str, &[&str]); 13] = [
     ("networkPlugin", &["azure", "none"]),
     ("networkPluginMode", &["overlay", ""]),
     ("networkDataplane", &["", "azure", "cilium"]),
@@ -49,7 +48,7 @@ const WORDS: [(&str, &[&str]); 13] = [
     ("kubelet.failSwapOn", &["", "true", "false"]),
 ];
 
-/// Numbers and their bounds; one that stands for "not set" is in them.
+/// Fields with a numeric range. The range includes the value for "not set".
 const BOUNDS: [(&str, i64, i64); 6] = [
     ("osDiskSizeGb", 30, 2048),
     ("kubelet.imageGCHighThresholdPercent", 0, 100),
@@ -65,82 +64,92 @@ fn is_uuid(text: &str) -> bool {
         && groups.concat().bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// A name of a user as Azure takes it.
-fn is_user(text: &str) -> bool {
+/// Whether Azure accepts the text as a user name.
+fn is_user_name(text: &str) -> bool {
     text.len() <= 32
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }
 
 impl Resolved {
-    /// Whether the values can be; all that cannot, with their places, if not. Missing ones are no problem here.
-    pub fn check(&self) -> Result<(), Problems> {
+    /// Checks all values and returns every invalid one. Missing values are not an error here.
+    pub fn check(&self) -> Result<(), InvalidValues> {
         let mut problems = Vec::new();
-        let mut say = |name: &str, reason: String| {
-            let place = self.get(name).map_or(Place::Program, |value| value.place.clone());
-            problems.push(Problem { field: Field::named(name).map_or("", |field| field.name), place, reason });
+        let mut report = |name: &str, reason: String| {
+            let position = self.get(name).map_or(SourcePosition::Program, |value| value.position.clone());
+            problems.push(InvalidValue { field: Field::named(name).map_or("", |field| field.name), position, reason });
         };
-        for (name, words) in WORDS {
-            let word = self.text(name);
-            if !words.contains(&word) {
-                let known: Vec<&str> = words.iter().copied().filter(|known| !known.is_empty()).collect();
-                say(name, format!("`{word}` is none of {}", known.join(", ")));
+        for (name, choices) in CHOICES {
+            let value = self.text(name);
+            if !choices.contains(&value) {
+                let known: Vec<String> =
+                    choices.iter().filter(|one| !one.is_empty()).map(|one| format!("`{one}`")).collect();
+                report(name, format!("unsupported value `{value}`; expected one of {}", known.join(", ")));
             }
         }
-        for (name, least, most) in BOUNDS {
+        for (name, min, max) in BOUNDS {
             let number = self.number(name);
-            if !(least..=most).contains(&number) {
-                say(name, format!("{number} is not between {least} and {most}"));
+            if !(min..=max).contains(&number) {
+                report(name, format!("{number} is not between {min} and {max}"));
             }
         }
         let pods = self.number("maxPods");
         if pods != 0 && !(10..=250).contains(&pods) {
-            say("maxPods", format!("{pods} is not between 10 and 250"));
+            report("maxPods", format!("{pods} is not between 10 and 250"));
         }
         for (name, grammar) in GRAMMARS {
             let text = self.text(name);
             if let Some(reason) = Some(text).filter(|text| !text.is_empty()).and_then(grammar) {
-                say(name, reason);
+                report(name, reason);
             }
         }
-        self.check_together(&mut say);
-        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+        self.check_combinations(&mut report);
+        if problems.is_empty() { Ok(()) } else { Err(InvalidValues(problems)) }
     }
 
-    /// Values that only together cannot be.
-    fn check_together(&self, say: &mut impl FnMut(&str, String)) {
-        let chosen = |name: &str| self.get(name).is_some_and(|value| !matches!(value.kind, Kind::Hardcoded(_)));
+    /// Checks lists, maps and combinations of fields.
+    fn check_combinations(&self, report: &mut impl FnMut(&str, String)) {
+        let chosen = |name: &str| self.get(name).is_some_and(|value| !matches!(value.kind, SourceKind::Hardcoded(_)));
         if self.text("networkPlugin") == "none"
             && chosen("networkPluginMode")
             && !self.text("networkPluginMode").is_empty()
         {
-            say("networkPluginMode", "without a network plugin there is no mode".to_owned());
+            report("networkPluginMode", "a mode requires a network plugin".to_owned());
         }
         let (high, low) =
             (self.number("kubelet.imageGCHighThresholdPercent"), self.number("kubelet.imageGCLowThresholdPercent"));
         if high <= low {
-            say("kubelet.imageGCHighThresholdPercent", format!("{high} is not above the {low} at which removal ends"));
+            report(
+                "kubelet.imageGCHighThresholdPercent",
+                format!("{high} must be greater than `kubelet.imageGCLowThresholdPercent`, which is {low}"),
+            );
         }
         if self.number("SwapFileSizeMB") > 0 && self.text("kubelet.failSwapOn") != "false" {
-            say("SwapFileSizeMB", "kubelet refuses to run with swap unless kubelet.failSwapOn is `false`".to_owned());
+            report(
+                "SwapFileSizeMB",
+                "the kubelet does not start with swap unless `kubelet.failSwapOn` is `false`".to_owned(),
+            );
         }
         for (name, text) in self.map("sysctls") {
             let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*".contains(c);
             if name.is_empty() || !name.chars().all(plain) || text.contains(['\n', '\r']) {
-                say("sysctls", format!("`{name}` is no kernel setting with a value on one line"));
+                report(
+                    "sysctls",
+                    format!("invalid sysctl `{name}`; expected a kernel parameter name and a value on one line"),
+                );
             }
         }
         for field in ["localDnsVnetOverrides", "localDnsKubeOverrides"] {
             for (zone, json) in self.map(field) {
                 if serde_json::from_str::<LocalDnsZone>(&json).is_err() {
-                    say(field, format!("what is said of zone `{zone}` is not what a class says of a zone"));
+                    report(field, format!("the override of zone `{zone}` is not valid JSON for a LocalDNS zone"));
                 }
             }
         }
         for name in ["taints", "startupTaints"] {
             for taint in self.list(name) {
                 if let Err(bad) = taint.parse::<Taint>() {
-                    say(name, bad.to_string());
+                    report(name, bad.to_string());
                 }
             }
         }
@@ -154,14 +163,17 @@ const GRAMMARS: [(&str, Grammar); 9] = [
     ("vnetSubnetId", |text| text.parse::<SubnetId>().err().map(|bad| bad.to_string())),
     ("arch", |text| text.parse::<Arch>().err().map(|bad| bad.to_string())),
     ("clusterEndpoint", |text| rules::api_server_name(text).is_none().then(|| format!("`{text}` has no host"))),
-    ("caBundle", |text| from_base64(text.trim()).is_err().then(|| "base64 is needed".to_owned())),
-    ("vnetGuid", |text| (!is_uuid(text)).then(|| format!("`{text}` is no id of a network"))),
-    ("kubeletIdentityClientId", |text| (!is_uuid(text)).then(|| format!("`{text}` is no client id"))),
+    ("caBundle", |text| from_base64(text.trim()).is_err().then(|| "expected base64".to_owned())),
+    ("vnetGuid", |text| (!is_uuid(text)).then(|| format!("`{text}` is not a GUID"))),
+    ("kubeletIdentityClientId", |text| (!is_uuid(text)).then(|| format!("`{text}` is not a client ID"))),
     ("adminUsername", |text| {
-        (!is_user(text))
-            .then(|| format!("`{text}` is no name of a user: a letter, then letters, digits, - and _, at most 32"))
+        (!is_user_name(text)).then(|| {
+            format!("invalid user name `{text}`; expected a letter, then letters, digits, `-` and `_`, at most 32 characters")
+        })
     }),
-    ("dnsServiceIp", |text| text.parse::<std::net::IpAddr>().is_err().then(|| format!("`{text}` is no address"))),
+    ("dnsServiceIp", |text| {
+        text.parse::<std::net::IpAddr>().is_err().then(|| format!("`{text}` is not an IP address"))
+    }),
 ];
 
 #[cfg(test)]
@@ -169,25 +181,25 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::layer::Layer;
     use crate::resolve::resolve;
+    use crate::source::Source;
 
     fn problems(name: &str, value: Value) -> Vec<String> {
-        let mut layer = Layer::new(Field::named(name).unwrap().strongest().unwrap());
-        layer.set(name, value, Place::Argument(format!("--set {name}"))).unwrap();
-        resolve(&[layer])
+        let mut source = Source::new(Field::named(name).unwrap().highest_kind().unwrap());
+        source.set(name, value, SourcePosition::Argument(format!("--set {name}"))).unwrap();
+        resolve(&[source])
             .check()
             .err()
             .map_or_else(Vec::new, |problems| problems.0.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn the_defaults_can_be() {
+    fn defaults_are_valid() {
         assert_eq!(resolve(&[]).check(), Ok(()));
     }
 
     #[test]
-    fn each_rule_names_the_field_and_the_place() {
+    fn errors_name_field_and_position() {
         for (name, value) in [
             ("networkPlugin", json!("kubenet")),
             ("networkDataplane", json!("ebpf")),
@@ -217,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_id_and_a_mode_that_fits_pass() {
+    fn valid_values_pass() {
         assert_eq!(problems("vnetGuid", json!("11111111-1111-1111-1111-111111111111")), Vec::<String>::new());
         assert_eq!(problems("networkPlugin", json!("none")), Vec::<String>::new());
     }

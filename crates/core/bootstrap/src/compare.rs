@@ -1,4 +1,4 @@
-//! Two documents, or two sets of inputs, side by side. Secrets are compared and not shown.
+//! Comparison of two documents or two sets of inputs. Secrets are compared but not shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,73 +11,64 @@ use serde_json::Value;
 use crate::bootstrapper::RenderError;
 use crate::drift::Record;
 use crate::field::Field;
-use crate::kind::Place;
+use crate::provenance::SourcePosition;
 use crate::render::{node_config, node_config_from_aks};
 use crate::resolve::Resolved;
 
-/// Something to compare.
+/// One side of a comparison.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// Layers, resolved.
     Inputs(Box<Resolved>),
-    /// What a node was made of.
     Record(Box<Record>),
-    /// kiln's own document.
     NodeConfig(Box<NodeConfig>),
-    /// The configuration of AKS's node controller.
-    NodeController(Box<Configuration>),
-    /// Environment names with their texts.
+    AksNodeConfig(Box<Configuration>),
     Environment(Environment),
 }
 
-/// Environment names with their texts, some of them secret.
+/// Environment variables, some of them secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(pub BTreeMap<String, String>);
 
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_map()
-            .entries(self.0.iter().map(|(name, text)| (name, shown(name, Value::from(text.as_str())))))
+            .entries(self.0.iter().map(|(name, text)| (name, redact(name, Value::from(text.as_str())))))
             .finish()
     }
 }
 
-/// Two sides that have nothing in common.
+/// The sides cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// One side cannot be brought to the form of the other.
-    #[error("{0} and {1} cannot be compared: they have no form in common")]
-    Apart(&'static str, &'static str),
-    /// One side makes no document.
+    #[error("cannot compare {0} with {1}: they have no common format")]
+    NoCommonFormat(&'static str, &'static str),
     #[error(transparent)]
     Render(#[from] RenderError),
 }
 
-/// Something that differs.
+/// A value that differs between two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// The field, the variable or the path.
+    /// Field, variable or path.
     pub path: String,
-    /// What the first side says; nothing where it is silent. A secret is `***`.
+    /// Value of the first side, if it has one. Secrets are `***`.
     pub from: Option<Value>,
-    /// What the second side says.
+    /// Value of the second side, if it has one. Secrets are `***`.
     pub to: Option<Value>,
-    /// Where the first side says it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from_place: Option<String>,
-    /// Where the second side says it.
+    pub from_position: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to_place: Option<String>,
-    /// What it costs to go from the first to the second on a running node, where that is known.
+    pub to_position: Option<String>,
+    /// Effect of changing a running node from the first to the second value, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
 }
 
-/// What stands for a secret.
+/// Replacement for secret values.
 const HIDDEN: &str = "***";
 
-/// Fields of the node controller's configuration that hold secrets.
+/// Fields of an `AKSNodeConfig` that contain secrets.
 const SECRET_FIELDS: [&str; 6] = [
     "service_principal_secret",
     "tls_bootstrapping_token",
@@ -87,10 +78,10 @@ const SECRET_FIELDS: [&str; 6] = [
     "kubelet_client_key",
 ];
 
-/// A value as it may be shown under a name.
-pub fn shown(name: &str, value: Value) -> Value {
+/// Replaces a value with `***` if it is secret, judged by its name and its content.
+pub fn redact(name: &str, value: Value) -> Value {
     let last = name.rsplit(['.', '[']).next().unwrap_or(name);
-    let secret = nbv::Field::of_env(name).is_some_and(nbv::Field::is_secret)
+    let secret = nbv::Field::from_env(name).is_some_and(nbv::Field::is_secret)
         || Field::named(name).is_ok_and(|field| field.secret)
         || SECRET_FIELDS.contains(&last);
     let empty = value.as_str() == Some("") || value.is_null();
@@ -98,12 +89,12 @@ pub fn shown(name: &str, value: Value) -> Value {
 }
 
 impl Side {
-    fn word(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         match self {
             Self::Inputs(_) => "inputs",
             Self::Record(_) => "a record",
             Self::NodeConfig(_) => "a NodeConfig",
-            Self::NodeController(_) => "an AKSNodeConfig",
+            Self::AksNodeConfig(_) => "an AKSNodeConfig",
             Self::Environment(_) => "an environment",
         }
     }
@@ -112,7 +103,7 @@ impl Side {
         Ok(match self {
             Self::NodeConfig(config) => Some((**config).clone()),
             Self::Inputs(inputs) => Some(node_config(inputs, 1)?),
-            Self::NodeController(config) => Some(node_config_from_aks(config, 1)?),
+            Self::AksNodeConfig(config) => Some(node_config_from_aks(config, 1)?),
             Self::Record(_) | Self::Environment(_) => None,
         })
     }
@@ -121,35 +112,39 @@ impl Side {
         Ok(match self {
             Self::Environment(environment) => Some(environment.0.clone()),
             Self::Inputs(inputs) => Some(inputs.variables()?.environment()),
-            Self::NodeController(config) => Some(config.environment(&Host::default())),
+            Self::AksNodeConfig(config) => Some(config.environment(&Host::default())),
             Self::Record(_) | Self::NodeConfig(_) => None,
         })
     }
 }
 
-/// What differs, in the form that both sides have: fields for inputs and records, else the document that one of them is.
+/// Compares two sides in their common format: fields for inputs and records, otherwise the format of one of the documents.
 pub fn compare(a: &Side, b: &Side) -> Result<Vec<Difference>, CompareError> {
-    let apart = || CompareError::Apart(a.word(), b.word());
+    let no_common_format = || CompareError::NoCommonFormat(a.description(), b.description());
     match (a, b) {
-        (Side::Inputs(a), Side::Inputs(b)) => Ok(inputs(a, b)),
-        (Side::Record(a), Side::Record(b)) => Ok(records(a, b)),
-        (Side::Record(a), Side::Inputs(b)) => Ok(records(a, &Record::of(b).map_err(RenderError::from)?)),
-        (Side::Inputs(a), Side::Record(b)) => Ok(records(&Record::of(a).map_err(RenderError::from)?, b)),
-        (Side::NodeController(a), Side::NodeController(b)) => {
+        (Side::Inputs(a), Side::Inputs(b)) => Ok(compare_inputs(a, b)),
+        (Side::Record(a), Side::Record(b)) => Ok(compare_records(a, b)),
+        (Side::Record(a), Side::Inputs(b)) => {
+            Ok(compare_records(a, &Record::from_inputs(b).map_err(RenderError::from)?))
+        }
+        (Side::Inputs(a), Side::Record(b)) => {
+            Ok(compare_records(&Record::from_inputs(a).map_err(RenderError::from)?, b))
+        }
+        (Side::AksNodeConfig(a), Side::AksNodeConfig(b)) => {
             let value = |config: &Configuration| {
-                serde_json::from_str::<Value>(config.to_json().expose()).expect("what is written is JSON")
+                serde_json::from_str::<Value>(config.to_json().expose()).expect("`to_json` returns JSON")
             };
             let mut found = Vec::new();
-            tree("", Some(&value(a)), Some(&value(b)), &mut found);
+            compare_trees("", Some(&value(a)), Some(&value(b)), &mut found);
             Ok(found)
         }
         (Side::NodeConfig(_), _) | (_, Side::NodeConfig(_)) => match (a.node_config()?, b.node_config()?) {
-            (Some(a), Some(b)) => Ok(node_configs(&a, &b)),
-            _ => Err(apart()),
+            (Some(a), Some(b)) => Ok(compare_node_configs(&a, &b)),
+            _ => Err(no_common_format()),
         },
         _ => match (a.environment()?, b.environment()?) {
-            (Some(a), Some(b)) => Ok(texts(&a, &b)),
-            _ => Err(apart()),
+            (Some(a), Some(b)) => Ok(compare_texts(&a, &b)),
+            _ => Err(no_common_format()),
         },
     }
 }
@@ -157,10 +152,10 @@ pub fn compare(a: &Side, b: &Side) -> Result<Vec<Difference>, CompareError> {
 fn difference(path: &str, from: Option<Value>, to: Option<Value>) -> Difference {
     Difference {
         path: path.to_owned(),
-        from: from.map(|value| shown(path, value)),
-        to: to.map(|value| shown(path, value)),
-        from_place: None,
-        to_place: None,
+        from: from.map(|value| redact(path, value)),
+        to: to.map(|value| redact(path, value)),
+        from_position: None,
+        to_position: None,
         effect: None,
     }
 }
@@ -169,55 +164,60 @@ fn names<'a, T: 'a>(a: &'a BTreeMap<String, T>, b: &'a BTreeMap<String, T>) -> B
     a.keys().chain(b.keys()).collect()
 }
 
-fn texts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
+fn compare_texts(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Difference> {
     let value = |map: &BTreeMap<String, String>, name: &str| map.get(name).map(|text| Value::from(text.as_str()));
     let differ = names(a, b).into_iter().filter(|name| a.get(*name) != b.get(*name));
     differ.map(|name| difference(name, value(a, name), value(b, name))).collect()
 }
 
-fn inputs(a: &Resolved, b: &Resolved) -> Vec<Difference> {
+fn compare_inputs(a: &Resolved, b: &Resolved) -> Vec<Difference> {
     let (a_variables, b_variables) = (a.variables().ok(), b.variables().ok());
     let value = |side: &Resolved, variables: &Option<nbv::Variables>, field: &Field| {
         if let Some(found) = side.get(field.name) {
-            return (Some(found.value.clone()), Some(found.place.to_string()));
+            return (Some(found.value.clone()), Some(found.position.to_string()));
         }
         let text = variables.as_ref().zip(field.variable).map(|(all, variable)| Value::from(all.get(variable)));
-        (text, Some(Place::Fields(field.from.iter().map(|from| (*from).to_owned()).collect()).to_string()))
+        (text, Some(SourcePosition::Fields(field.from.iter().map(|from| (*from).to_owned()).collect()).to_string()))
     };
     let mut found = Vec::new();
     for field in Field::all() {
-        let ((from, from_place), (to, to_place)) = (value(a, &a_variables, field), value(b, &b_variables, field));
+        let ((from, from_position), (to, to_position)) = (value(a, &a_variables, field), value(b, &b_variables, field));
         if from != to {
             let effect = field.from.is_empty().then_some(field.effect);
-            found.push(Difference { from_place, to_place, effect, ..difference(field.name, from, to) });
+            found.push(Difference { from_position, to_position, effect, ..difference(field.name, from, to) });
         }
     }
     found
 }
 
-fn records(a: &Record, b: &Record) -> Vec<Difference> {
-    // What is computed costs what it follows from costs.
+fn compare_records(a: &Record, b: &Record) -> Vec<Difference> {
+    // The effect of a computed field is reported with the fields that it is computed from.
     let effect = |name: &str| Field::named(name).ok().filter(|field| field.from.is_empty()).map(|field| field.effect);
     let mut found = Vec::new();
     for name in names(&a.inputs, &b.inputs) {
         let (from, to) = (a.inputs.get(name), b.inputs.get(name));
         if from.map(|input| &input.value) != to.map(|input| &input.value) {
             let value = difference(name, from.map(|input| input.value.clone()), to.map(|input| input.value.clone()));
-            let place = |side: Option<&crate::drift::Recorded>| side.map(|input| input.place.to_string());
-            found.push(Difference { from_place: place(from), to_place: place(to), effect: effect(name), ..value });
+            let position = |side: Option<&crate::drift::Recorded>| side.map(|input| input.position.to_string());
+            found.push(Difference {
+                from_position: position(from),
+                to_position: position(to),
+                effect: effect(name),
+                ..value
+            });
         }
     }
-    // What is an input and a variable at once was said above.
-    let variables = texts(&a.variables, &b.variables).into_iter();
+    // A field that is both an input and a variable is already reported as an input.
+    let variables = compare_texts(&a.variables, &b.variables).into_iter();
     let variables = variables.filter(|one| !a.inputs.contains_key(&one.path) && !b.inputs.contains_key(&one.path));
     found.extend(variables.map(|one| Difference { effect: effect(&one.path), ..one }));
     found
 }
 
-fn node_configs(a: &NodeConfig, b: &NodeConfig) -> Vec<Difference> {
-    let metadata = |config: &NodeConfig| serde_json::to_value(&config.metadata).expect("texts for names");
+fn compare_node_configs(a: &NodeConfig, b: &NodeConfig) -> Vec<Difference> {
+    let metadata = |config: &NodeConfig| serde_json::to_value(&config.metadata).expect("metadata serializes to JSON");
     let mut found = Vec::new();
-    tree("metadata", Some(&metadata(a)), Some(&metadata(b)), &mut found);
+    compare_trees("metadata", Some(&metadata(a)), Some(&metadata(b)), &mut found);
     for one in &mut found {
         one.effect = Some(Effect::None);
     }
@@ -230,18 +230,22 @@ fn node_configs(a: &NodeConfig, b: &NodeConfig) -> Vec<Difference> {
     found
 }
 
-fn tree(path: &str, from: Option<&Value>, to: Option<&Value>, found: &mut Vec<Difference>) {
+fn compare_trees(path: &str, from: Option<&Value>, to: Option<&Value>, found: &mut Vec<Difference>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match (from, to) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
             let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for name in names {
-                tree(&below(name), a.get(name), b.get(name), found);
+                compare_trees(&below(name), a.get(name), b.get(name), found);
             }
         }
-        // An object that only one side has is shown field by field, so that each secret in it is known by its name.
-        (Some(Value::Object(only)), None) => only.iter().for_each(|(name, v)| tree(&below(name), Some(v), None, found)),
-        (None, Some(Value::Object(only))) => only.iter().for_each(|(name, v)| tree(&below(name), None, Some(v), found)),
+        // An object that only one side has is listed field by field, so secrets in it are recognized by name.
+        (Some(Value::Object(only)), None) => {
+            only.iter().for_each(|(name, v)| compare_trees(&below(name), Some(v), None, found))
+        }
+        (None, Some(Value::Object(only))) => {
+            only.iter().for_each(|(name, v)| compare_trees(&below(name), None, Some(v), found))
+        }
         (a, b) if a != b => found.push(difference(path, a.cloned(), b.cloned())),
         _ => {}
     }

@@ -1,37 +1,27 @@
-//! What follows from the inputs.
+//! Values computed from the inputs: variables, labels, kubelet settings.
 
 use std::collections::BTreeMap;
 
-use kiln_aks_formats::nbv::kubelet::KubeletChoices;
+use kiln_aks_formats::nbv::kubelet::KubeletSettings;
 use kiln_aks_formats::nbv::{self, InputError, Inputs, Variables, rules};
 use kiln_aks_formats::{Arch, BadVersion, KubernetesVersion, Secret, gpu, names};
 
 use crate::family::Family;
 use crate::field::Field;
-use crate::kind::Kind;
+use crate::provenance::SourceKind;
 use crate::resolve::Resolved;
 
-/// Inputs that make no node.
+/// Inputs from which no node configuration can be computed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeriveError {
-    /// Fields that nobody set.
-    #[error("nobody set {}", missing_text(.0))]
+    #[error("required fields are not set: {}", missing_text(.0))]
     Missing(Vec<&'static str>),
-    /// The version is none.
     #[error("kubernetesVersion: {0}")]
     Version(#[from] BadVersion),
-    /// A word that the field does not know.
-    #[error("{field}: `{word}` is none of {known}")]
-    Word {
-        field: &'static str,
-        word: String,
-        /// The words that it knows.
-        known: &'static str,
-    },
-    /// The API server's URL has no host.
+    #[error("{field}: unsupported value `{value}`; expected {expected}")]
+    Choice { field: &'static str, value: String, expected: &'static str },
     #[error("clusterEndpoint: `{0}` has no host")]
     Endpoint(String),
-    /// The variables do not take a value.
     #[error(transparent)]
     Input(#[from] InputError),
 }
@@ -40,15 +30,15 @@ fn missing_text(fields: &[&'static str]) -> String {
     let each = fields.iter().map(|name| {
         let kinds = Field::named(name)
             .map_or(String::new(), |f| f.kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
-        format!("`{name}` ({kinds})")
+        format!("`{name}` (allowed sources: {kinds})")
     });
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The prefix of the labels that AKS's own parts look for.
+/// Prefix of the labels that AKS components read.
 const PREFIX: &str = "kubernetes.azure.com";
 
-/// What the variables cannot do without.
+/// Inputs that the Node Bootstrapping Variables require.
 const NEEDED: [&str; 9] = [
     "tenantId",
     "subscriptionId",
@@ -62,28 +52,29 @@ const NEEDED: [&str; 9] = [
 ];
 
 impl Resolved {
-    /// The fields of these that nobody set.
+    /// Returns the fields of `needed` that are not set.
     pub fn missing(&self, needed: &[&'static str]) -> Vec<&'static str> {
         needed.iter().copied().filter(|name| self.text(name).is_empty()).collect()
     }
 
-    /// The version of Kubernetes.
+    /// Returns the Kubernetes version.
     pub fn version(&self) -> Result<KubernetesVersion, DeriveError> {
         Ok(self.text("kubernetesVersion").parse()?)
     }
 
-    /// The processor.
+    /// Returns the CPU architecture.
     pub fn arch(&self) -> Result<Arch, DeriveError> {
-        let word = self.text("arch");
-        word.parse().map_err(|_| DeriveError::Word { field: "arch", word: word.to_owned(), known: "amd64, arm64" })
+        let value = self.text("arch");
+        let expected = "`amd64` or `arm64`";
+        value.parse().map_err(|_| DeriveError::Choice { field: "arch", value: value.to_owned(), expected })
     }
 
-    /// The family of images.
+    /// Returns the image family.
     pub fn family(&self) -> Result<Family, DeriveError> {
         Family::resolve(self)
     }
 
-    /// How many pods a node takes.
+    /// Returns the maximum number of pods per node.
     pub fn max_pods(&self) -> i64 {
         match self.number("maxPods") {
             0 => rules::default_max_pods(self.text("networkPlugin"), self.text("networkPluginMode")).into(),
@@ -91,7 +82,7 @@ impl Resolved {
         }
     }
 
-    /// All variables.
+    /// Computes all variables.
     pub fn variables(&self) -> Result<Variables, DeriveError> {
         let missing = self.missing(&NEEDED);
         if !missing.is_empty() {
@@ -100,7 +91,7 @@ impl Resolved {
         Ok(self.inputs()?.variables()?)
     }
 
-    /// The flat document of resolved inputs.
+    /// Returns the inputs in the form from which aks-formats computes the variables.
     pub fn inputs(&self) -> Result<Inputs, DeriveError> {
         let endpoint = self.text("clusterEndpoint");
         let text = |name: &str| self.text(name).to_owned();
@@ -128,7 +119,7 @@ impl Resolved {
             subnet_id: text("vnetSubnetId"),
             labels: self.node_labels()?,
             taints: [self.list("taints"), self.list("startupTaints")].concat(),
-            kubelet_config_flags: self.kubelet_choices().flags(),
+            kubelet_config_flags: self.kubelet_settings().flags(),
             gpu: self.gpu(),
             overrides: self.overrides(),
             custom_ca_certs: self.list("customCaCerts"),
@@ -136,10 +127,10 @@ impl Resolved {
         })
     }
 
-    /// Variables that somebody chose, and two that follow from other inputs.
+    /// Returns the variables that sources set explicitly, and two that are computed from other inputs.
     fn overrides(&self) -> BTreeMap<String, Secret> {
         let chosen = Field::all().iter().filter(|field| field.variable.is_some()).filter_map(|field| {
-            let value = self.get(field.name).filter(|value| !matches!(value.kind, Kind::Hardcoded(_)))?;
+            let value = self.get(field.name).filter(|value| !matches!(value.kind, SourceKind::Hardcoded(_)))?;
             let text = value.value.as_str().map_or_else(|| value.value.to_string(), str::to_owned);
             Some((field.name.to_owned(), Secret::new(text)))
         });
@@ -167,11 +158,11 @@ impl Resolved {
         }
     }
 
-    /// What was chosen of the kubelet's configuration.
-    pub fn kubelet_choices(&self) -> KubeletChoices {
+    /// Returns the kubelet settings.
+    pub fn kubelet_settings(&self) -> KubeletSettings {
         let text = |name: &str| Some(self.text(name).to_owned()).filter(|text| !text.is_empty());
         let small = |name: &str| i32::try_from(self.number(name)).ok();
-        KubeletChoices {
+        KubeletSettings {
             cpu_manager_policy: text("kubelet.cpuManagerPolicy"),
             cpu_cfs_quota: self.text("kubelet.cpuCFSQuota").parse().ok(),
             cpu_cfs_quota_period: self.text("kubelet.cpuCFSQuotaPeriod").parse().ok(),
@@ -185,11 +176,11 @@ impl Resolved {
             fail_swap_on: self.text("kubelet.failSwapOn").parse().ok(),
             max_pods: i32::try_from(self.max_pods()).ok(),
             cluster_dns_service_ip: text("dnsServiceIp"),
-            ..KubeletChoices::default()
+            ..KubeletSettings::default()
         }
     }
 
-    /// Labels that AKS's own parts look for, and the pool's over them.
+    /// Returns the labels that AKS components read, overridden by the labels of the pool.
     pub fn node_labels(&self) -> Result<BTreeMap<String, String>, DeriveError> {
         let (version, family) = (self.version()?, self.family()?);
         let priority = if self.text("capacityType") == "spot" { "spot" } else { "regular" };
@@ -228,9 +219,9 @@ impl Resolved {
         labels.insert("karpenter.sh/do-not-sync-taints".to_owned(), "true".to_owned());
         labels.extend(self.map("labels"));
         labels.extend(self.map("requirementLabels"));
-        for (label, field) in crate::sources::SETTLING {
-            if let Some(settled) = self.get(field).filter(|value| value.kind == Kind::NodePool) {
-                labels.insert(label.to_owned(), settled.value.as_str().unwrap_or_default().to_owned());
+        for (label, field) in crate::sources::REQUIREMENT_FIELDS {
+            if let Some(required) = self.get(field).filter(|value| value.kind == SourceKind::NodePool) {
+                labels.insert(label.to_owned(), required.value.as_str().unwrap_or_default().to_owned());
             }
         }
         Ok(labels)

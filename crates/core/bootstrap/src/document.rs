@@ -1,4 +1,4 @@
-//! A YAML or JSON file that remembers where each of its values stands.
+//! A YAML or JSON document that knows the line and column of each of its values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
 
-use crate::kind::Place;
+use crate::provenance::SourcePosition;
 
-/// A file's value, and where each part of it stands. `Debug` names the file alone: what is in it may be secret.
+/// A parsed document with the line and column of each value. `Debug` prints only the file name, because values may be secret.
 #[derive(Clone, PartialEq)]
 pub struct Document {
     origin: Origin,
     value: Value,
-    places: BTreeMap<String, (u64, u64)>,
+    positions: BTreeMap<String, (u64, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,22 +24,21 @@ enum Origin {
     Object(String),
 }
 
-/// A file that cannot be taken.
+/// A document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {}{reason}", at(.path))]
 pub struct BadDocument {
     pub file: String,
-    /// The line, from 1.
+    /// Starts at 1.
     pub line: u64,
-    /// The column, from 1.
+    /// Starts at 1.
     pub column: u64,
-    /// The path inside.
     pub path: String,
-    /// What is wrong, without the value.
+    /// Never contains the value, which may be secret.
     pub reason: String,
 }
 
-/// Where inside a file; the whole of it has no name.
+/// Formats the path inside a file; empty for the whole document.
 pub(crate) fn at(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("at `{path}`: ") }
 }
@@ -119,9 +118,9 @@ impl fmt::Debug for Document {
 }
 
 impl Document {
-    /// Reads a file's text.
+    /// Parses the text of a file.
     pub fn read(file: &str, text: &str) -> Result<Self, BadDocument> {
-        // `no` is a country and `on` a word: only `true` and `false` are booleans.
+        // YAML 1.1 also reads `no` (Norway) and `on` as booleans; only `true` and `false` are accepted here.
         let options = serde_saphyr::options! { strict_booleans: true };
         let root: Spanned<Node> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let error = error.without_snippet();
@@ -129,64 +128,64 @@ impl Document {
             let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
             BadDocument { file: file.to_owned(), line, column, path: ".".to_owned(), reason }
         })?;
-        let mut places = BTreeMap::new();
-        let value = flatten(root, "", &mut places);
-        Ok(Self { origin: Origin::File(file.to_owned()), value, places })
+        let mut positions = BTreeMap::new();
+        let value = flatten(root, "", &mut positions);
+        Ok(Self { origin: Origin::File(file.to_owned()), value, positions })
     }
 
-    /// An object that came from the API server.
+    /// Wraps an object that was read from the API server.
     pub fn object(kind: &str, value: Value) -> Self {
         let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        Self { origin: Origin::Object(format!("{kind}/{name}")), value, places: BTreeMap::new() }
+        Self { origin: Origin::Object(format!("{kind}/{name}")), value, positions: BTreeMap::new() }
     }
 
-    /// Its value.
+    /// Returns the value of the whole document.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The place of a path, `spec.kubelet.maxPods`.
-    pub fn place(&self, path: &str) -> Place {
+    /// Returns the position of a path, `spec.kubelet.maxPods`.
+    pub fn position(&self, path: &str) -> SourcePosition {
         match &self.origin {
             Origin::File(file) => {
-                let (line, column) = self.position(path);
-                Place::File { file: file.clone(), line, column, path: path.to_owned() }
+                let (line, column) = self.line_and_column(path);
+                SourcePosition::File { file: file.clone(), line, column, path: path.to_owned() }
             }
-            Origin::Object(object) => Place::Object { object: object.clone(), path: path.to_owned() },
+            Origin::Object(object) => SourcePosition::Object { object: object.clone(), path: path.to_owned() },
         }
     }
 
-    /// Line and column of a path, or of the nearest one above it that is there.
-    pub fn position(&self, path: &str) -> (u64, u64) {
+    /// Returns line and column of a path, or of its nearest parent that exists.
+    pub fn line_and_column(&self, path: &str) -> (u64, u64) {
         let mut path = path;
         loop {
-            if let Some(position) = self.places.get(path) {
+            if let Some(position) = self.positions.get(path) {
                 return *position;
             }
             match path.rfind(['.', '[']) {
                 Some(cut) => path = &path[..cut],
-                None => return self.places.get("").copied().unwrap_or((1, 1)),
+                None => return self.positions.get("").copied().unwrap_or((1, 1)),
             }
         }
     }
 
-    /// Reads the value as a type; what has another form is named by line, column and path.
+    /// Deserializes the value. Errors contain line, column and path.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, BadDocument> {
         serde_path_to_error::deserialize(&self.value).map_err(|error| {
             let path = error.path().to_string();
             let reason = error.inner().to_string();
-            // The value itself may be a secret in the wrong place.
+            // serde quotes the value, which may be a secret in the wrong field.
             let reason = match (reason.split_once("string \""), reason.rsplit_once("\", expected")) {
-                (Some((head, _)), Some((_, tail))) => format!("{head}a text, expected{tail}"),
+                (Some((head, _)), Some((_, tail))) => format!("{head}string, expected{tail}"),
                 _ => reason,
             };
-            self.wrong(&path, reason)
+            self.error_at(&path, reason)
         })
     }
 
-    /// An error at a path.
-    pub fn wrong(&self, path: &str, reason: impl Into<String>) -> BadDocument {
-        let (line, column) = self.position(path);
+    /// Creates an error for a path.
+    pub fn error_at(&self, path: &str, reason: impl Into<String>) -> BadDocument {
+        let (line, column) = self.line_and_column(path);
         let file = match &self.origin {
             Origin::File(name) | Origin::Object(name) => name.clone(),
         };
@@ -194,20 +193,20 @@ impl Document {
     }
 }
 
-fn flatten(node: Spanned<Node>, path: &str, places: &mut BTreeMap<String, (u64, u64)>) -> Value {
+fn flatten(node: Spanned<Node>, path: &str, positions: &mut BTreeMap<String, (u64, u64)>) -> Value {
     let at = node.referenced;
-    places.insert(path.to_owned(), (at.line(), at.column()));
+    positions.insert(path.to_owned(), (at.line(), at.column()));
     match node.value {
         Node::Scalar(value) => value,
         Node::List(list) => {
             let elements = list.into_iter().enumerate();
-            elements.map(|(index, element)| flatten(element, &format!("{path}[{index}]"), places)).collect()
+            elements.map(|(index, element)| flatten(element, &format!("{path}[{index}]"), positions)).collect()
         }
         Node::Map(entries) => {
             let mut map = Map::new();
             for (name, value) in entries {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                map.insert(name, flatten(value, &path, places));
+                map.insert(name, flatten(value, &path, positions));
             }
             Value::Object(map)
         }
@@ -223,17 +222,17 @@ mod tests {
     const TEXT: &str = "a: 1\nb:\n  c: [x, y]\n  d:\n    - e: true\n";
 
     #[test]
-    fn every_value_knows_its_line() {
+    fn position_of_each_value_is_known() {
         let document = Document::read("f.yaml", TEXT).unwrap();
         assert_eq!(document.value(), &serde_json::json!({"a": 1, "b": {"c": ["x", "y"], "d": [{"e": true}]}}));
-        assert_eq!(document.position("b.c[1]").0, 3);
-        assert_eq!(document.position("b.d[0].e").0, 5);
-        assert_eq!(document.position("b.c[7].x").0, 3);
-        assert_eq!(document.place("a").to_string(), "f.yaml:1 a");
+        assert_eq!(document.line_and_column("b.c[1]").0, 3);
+        assert_eq!(document.line_and_column("b.d[0].e").0, 5);
+        assert_eq!(document.line_and_column("b.c[7].x").0, 3);
+        assert_eq!(document.position("a").to_string(), "f.yaml:1 a");
     }
 
     #[test]
-    fn a_value_of_another_form_is_named_by_line_column_and_path_and_not_shown() {
+    fn type_mismatch_is_reported_with_position_and_without_the_value() {
         #[derive(Debug, Deserialize)]
         struct Inner {
             #[serde(rename = "c")]
@@ -251,20 +250,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_named_by_line() {
+    fn invalid_yaml_is_reported_with_its_line() {
         let error = Document::read("f.yaml", "a: 1\nb: [1,\n").unwrap_err();
         assert!(error.line >= 2 && error.to_string().starts_with("f.yaml:"), "{error}");
     }
 
     #[test]
-    fn json_is_read_too() {
+    fn json_is_accepted() {
         let document = Document::read("f.json", "{\"a\":\n {\"b\": null}}").unwrap();
-        assert_eq!(document.position("a.b").0, 2);
+        assert_eq!(document.line_and_column("a.b").0, 2);
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[-a-z0-9:{}\\[\\]&*!|>'\"%@`#, \n\t]{0,60}") {
+        fn parsing_never_panics(text in "[-a-z0-9:{}\\[\\]&*!|>'\"%@`#, \n\t]{0,60}") {
             let _ = Document::read("f", &text);
         }
     }

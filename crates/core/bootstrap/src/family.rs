@@ -1,36 +1,31 @@
-//! Families of images. A new family is a variant here, with its definitions.
+//! Image families. To add one, add a variant here together with its image definitions.
 
 use kiln_aks_formats::{Arch, KubernetesVersion};
 
 use crate::derive::DeriveError;
 use crate::resolve::Resolved;
 
-/// A family of images.
+/// An image family: an operating system release, or a source of custom images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Ubuntu 20.04, for FIPS without measured boot alone.
+    /// Ubuntu 20.04, only for FIPS without trusted launch.
     Ubuntu2004,
-    /// Ubuntu 22.04.
     Ubuntu2204,
-    /// Ubuntu 24.04.
     Ubuntu2404,
-    /// Azure Linux 2.
     AzureLinux2,
-    /// Azure Linux 3.
     AzureLinux3,
-    /// A gallery of one's own: the class names the image.
+    /// A custom gallery; the class sets `imageId`.
     Gallery,
-    /// The newest image that the prototype operation made of a running node: the class names its definition.
+    /// The newest version created by the prototype operation; the class sets `imageId` to the image definition.
     Prototype,
 }
 
 /// An image definition of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name in the gallery.
     pub name: &'static str,
     pub arch: Arch,
-    /// The generation of machines.
+    /// Hyper-V generation.
     pub generation: u8,
 }
 
@@ -41,21 +36,21 @@ const fn definition(name: &'static str, arch: Arch, generation: u8) -> Definitio
 use Arch::{Amd64, Arm64};
 
 impl Family {
-    /// The family for inputs: by name, version, FIPS and measured boot.
+    /// Returns the family for resolved inputs.
     pub fn resolve(inputs: &Resolved) -> Result<Self, DeriveError> {
-        let word = inputs.text("imageFamily");
+        let name = inputs.text("imageFamily");
         let fips = inputs.text("fipsMode") == "FIPS";
         let version = inputs.version()?;
-        Self::of(word, &version, fips, inputs.is_true("trustedLaunch")).ok_or_else(|| DeriveError::Word {
+        Self::from_name(name, &version, fips, inputs.is_true("trustedLaunch")).ok_or_else(|| DeriveError::Choice {
             field: "imageFamily",
-            word: word.to_owned(),
-            known: "Ubuntu, Ubuntu2204, Ubuntu2404, AzureLinux, Gallery, Prototype",
+            value: name.to_owned(),
+            expected: "`Ubuntu`, `Ubuntu2204`, `Ubuntu2404`, `AzureLinux`, `Gallery` or `Prototype`",
         })
     }
 
-    /// The family of that name.
-    pub fn of(word: &str, version: &KubernetesVersion, fips: bool, trusted_launch: bool) -> Option<Self> {
-        Some(match word {
+    /// Returns the family for a name. `Ubuntu` and `AzureLinux` follow the Kubernetes version.
+    pub fn from_name(name: &str, version: &KubernetesVersion, fips: bool, trusted_launch: bool) -> Option<Self> {
+        Some(match name {
             "Ubuntu" if fips && !trusted_launch => Self::Ubuntu2004,
             "Ubuntu" if fips || trusted_launch || !version.at_least(34) => Self::Ubuntu2204,
             "Ubuntu" | "Ubuntu2404" => Self::Ubuntu2404,
@@ -68,7 +63,7 @@ impl Family {
         })
     }
 
-    /// Its name.
+    /// Returns the name with the release.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ubuntu2004 => "Ubuntu2004",
@@ -81,7 +76,7 @@ impl Family {
         }
     }
 
-    /// What the node's label says of its system.
+    /// Returns the value of the node label `os-sku`.
     pub fn os_sku(self) -> &'static str {
         match self {
             Self::AzureLinux2 | Self::AzureLinux3 => "AzureLinux",
@@ -89,7 +84,7 @@ impl Family {
         }
     }
 
-    /// The community gallery that has it, and the name of its shared one.
+    /// Returns the names of the community gallery and of the shared gallery.
     pub fn gallery(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Ubuntu2004 | Self::Ubuntu2204 | Self::Ubuntu2404 => {
@@ -102,7 +97,7 @@ impl Family {
         }
     }
 
-    /// Its definitions, in the order in which they are tried.
+    /// Returns the image definitions in order of preference.
     pub fn definitions(self, fips: bool, trusted_launch: bool) -> &'static [Definition] {
         match (self, fips, trusted_launch) {
             (Self::Ubuntu2204, true, true) => const { &[definition("2204gen2fipsTLcontainerd", Amd64, 2)] },
@@ -154,12 +149,12 @@ impl Family {
 mod tests {
     use super::*;
 
-    fn family(word: &str, version: &str, fips: bool, trusted: bool) -> Option<Family> {
-        Family::of(word, &version.parse().unwrap(), fips, trusted)
+    fn family(name: &str, version: &str, fips: bool, trusted: bool) -> Option<Family> {
+        Family::from_name(name, &version.parse().unwrap(), fips, trusted)
     }
 
     #[test]
-    fn a_name_without_a_number_follows_the_version() {
+    fn name_without_release_follows_the_kubernetes_version() {
         assert_eq!(family("Ubuntu", "1.33.9", false, false), Some(Family::Ubuntu2204));
         assert_eq!(family("Ubuntu", "1.34.0", false, false), Some(Family::Ubuntu2404));
         assert_eq!(family("Ubuntu", "1.34.0", false, true), Some(Family::Ubuntu2204));
@@ -171,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_family_of_azures_has_an_image_for_its_machines() {
+    fn azure_families_have_images_for_both_architectures() {
         for family in [Family::Ubuntu2204, Family::Ubuntu2404, Family::AzureLinux3] {
             let definitions = family.definitions(false, false);
             assert_eq!(definitions.iter().filter(|d| d.arch == Arm64).count(), 1);

@@ -1,4 +1,4 @@
-//! Every field that a source may set, and every variable that follows.
+//! The table of fields: inputs that sources set, and the variables computed from them.
 
 mod class_inputs;
 mod inputs;
@@ -11,36 +11,34 @@ use kiln_aks_formats::nbv;
 use kiln_node_config::Effect;
 use serde_json::Value;
 
-use crate::kind::{Hardcoded, Kind};
+use crate::provenance::{Hardcoded, SourceKind};
 
-/// What a field's value looks like.
+/// Type of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueType {
     Text,
-    /// `true` or `false`.
     Bool,
-    /// A whole number.
     Int,
-    /// A list of texts.
+    /// A list of strings.
     List,
-    /// Names to texts.
+    /// A map from string to string.
     Map,
 }
 
-impl Form {
-    /// The word for it.
+impl ValueType {
+    /// Returns the name of the type for messages and documentation.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Text => "text",
+            Self::Text => "string",
             Self::Bool => "boolean",
-            Self::Int => "whole number",
+            Self::Int => "integer",
             Self::List => "list",
             Self::Map => "map",
         }
     }
 
-    /// Whether a value has the form.
-    pub fn admits(self, value: &Value) -> bool {
+    /// Whether a value has this type.
+    pub fn accepts(self, value: &Value) -> bool {
         match self {
             Self::Text => value.is_string(),
             Self::Bool => value.is_boolean(),
@@ -50,8 +48,8 @@ impl Form {
         }
     }
 
-    /// The value that a text means: an environment variable or an argument has nothing else.
-    pub fn read(self, text: &str) -> Option<Value> {
+    /// Parses the text of an environment variable or an argument.
+    pub fn parse(self, text: &str) -> Option<Value> {
         match self {
             Self::Text => Some(text.into()),
             Self::Bool => text.parse::<bool>().ok().map(Value::from),
@@ -79,91 +77,90 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// A field.
+/// A field that sources may set or that is computed.
 #[derive(Debug)]
 pub struct Field {
     pub name: &'static str,
-    /// What it is.
     pub doc: String,
-    /// What its value looks like.
-    pub form: Form,
-    /// The kinds of source that may set it, weakest first. None: only the program does.
-    pub kinds: &'static [Kind],
-    /// What it is when nobody sets it, and why that stands in the program. Fields that follow from others have none.
+    pub value_type: ValueType,
+    /// Kinds of source that may set the field, lowest precedence first. Empty: the value is hardcoded or computed.
+    pub kinds: &'static [SourceKind],
+    /// Default value and the reason for it. Computed fields have none.
     pub default: Option<(Hardcoded, Value)>,
-    /// Environment variables that set it; the first that is there wins.
+    /// Environment variables that set the field; the first one that is set wins.
     pub reads: &'static [&'static str],
-    /// Whether its value is never shown.
+    /// Whether the value is never displayed.
     pub secret: bool,
-    /// What a change costs on a running node.
+    /// Effect of a change on a running node.
     pub effect: Effect,
-    /// The field of the `NodeConfig` that carries it.
+    /// Path of the `NodeConfig` field that contains the value.
     pub config: Option<&'static str>,
-    /// The variable that it is.
+    /// The Node Bootstrapping Variable, for fields that are one.
     pub variable: Option<nbv::Field>,
-    /// The fields that it follows from.
+    /// Fields that this one is computed from.
     pub from: &'static [&'static str],
 }
 
-/// A name that no field has.
+/// A field name that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no field `{name}`{near}", name = .0, near = meant(.0))]
+#[error("unknown field `{name}`{suggestion}", name = .0, suggestion = suggestion(.0))]
 pub struct UnknownField(pub String);
 
-fn meant(name: &str) -> String {
-    Field::nearest(name).map_or_else(String::new, |near| format!("; `{near}` may be meant"))
+fn suggestion(name: &str) -> String {
+    Field::nearest(name).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
-/// How many letters may be wrong, missing or too many for a name to be taken for a slip of the pen. Of names as short as ours three would
-/// already lead to another field.
-const SLIP: usize = 2;
+/// Largest edit distance at which a name counts as a typo. Field names are short; a distance of 3 often reaches a different field.
+const MAX_TYPO_DISTANCE: usize = 2;
 
 impl Field {
-    /// All fields: those that sources set, then the variables.
+    /// Returns all fields: inputs first, then variables.
     pub fn all() -> &'static [Self] {
         &TABLE
     }
 
-    /// The field of that name.
+    /// Looks up a field by name.
     pub fn named(name: &str) -> Result<&'static Self, UnknownField> {
         TABLE.iter().find(|field| field.name == name).ok_or_else(|| UnknownField(name.to_owned()))
     }
 
-    /// The name that is likely meant by one that no field has. Inputs come first: a variable is rarely what somebody wants to set.
+    /// Suggests a field for a misspelled name. Inputs come first, because variables are rarely set directly.
     pub fn nearest(name: &str) -> Option<&'static str> {
         let wanted = name.to_ascii_lowercase();
-        let far = |field: &Self| distance(&wanted, &field.name.to_ascii_lowercase());
-        let near = TABLE.iter().map(|field| (far(field), field.name));
-        // A name of three letters is two slips away from every other one.
-        near.filter(|(far, _)| *far <= SLIP && far * 3 < wanted.len()).min_by_key(|(far, _)| *far).map(|(_, name)| name)
+        let candidates = TABLE.iter().map(|field| (distance(&wanted, &field.name.to_ascii_lowercase()), field.name));
+        // Two edits turn a name of three letters into almost any other.
+        candidates
+            .filter(|(edits, _)| *edits <= MAX_TYPO_DISTANCE && edits * 3 < wanted.len())
+            .min_by_key(|(edits, _)| *edits)
+            .map(|(_, name)| name)
     }
 
-    /// Whether some source may set it.
+    /// Whether a source may set the field.
     pub fn is_input(&self) -> bool {
         !self.kinds.is_empty()
     }
 
-    /// The strongest kind that may set it.
-    pub fn strongest(&self) -> Option<Kind> {
+    /// Returns the kind of highest precedence that may set the field.
+    pub fn highest_kind(&self) -> Option<SourceKind> {
         self.kinds.last().copied()
     }
 
-    /// All fields that follow from this one, directly or through others.
+    /// Returns all fields that are computed from this one, directly or indirectly.
     pub fn dependents(&self) -> BTreeSet<&'static str> {
-        let mut found = BTreeSet::new();
-        let mut look = vec![self.name];
-        while let Some(name) = look.pop() {
+        let mut dependents = BTreeSet::new();
+        let mut queue = vec![self.name];
+        while let Some(name) = queue.pop() {
             for field in TABLE.iter().filter(|field| field.from.contains(&name)) {
-                if found.insert(field.name) {
-                    look.push(field.name);
+                if dependents.insert(field.name) {
+                    queue.push(field.name);
                 }
             }
         }
-        found
+        dependents
     }
 }
 
-/// How many letters must be put in, taken out or changed to make one name of another.
+/// Levenshtein distance between two names.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (index, letter) in one.bytes().enumerate() {
@@ -189,38 +186,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_there_once_and_every_source_of_a_field_exists() {
+    fn field_names_are_unique_and_dependencies_exist() {
         let names: BTreeSet<_> = Field::all().iter().map(|field| field.name).collect();
         assert_eq!(names.len(), Field::all().len());
         for field in Field::all() {
             for from in field.from {
-                assert!(names.contains(from), "{} follows from {from}", field.name);
+                assert!(names.contains(from), "{} is computed from {from}", field.name);
             }
             assert!(field.kinds.is_sorted(), "{}", field.name);
         }
     }
 
     #[test]
-    fn every_default_has_the_form_of_its_field() {
+    fn defaults_have_the_type_of_their_field() {
         for field in Field::all() {
             if let Some((_, value)) = &field.default {
-                assert!(field.form.admits(value), "{}: {value}", field.name);
+                assert!(field.value_type.accepts(value), "{}: {value}", field.name);
             }
         }
     }
 
     #[test]
-    fn a_text_is_read_by_the_form_of_its_field() {
-        assert_eq!(Form::List.read("a, b,,c"), Some(serde_json::json!(["a", "b", "c"])));
-        assert_eq!(Form::Map.read("a=1,b=x=y"), Some(serde_json::json!({"a": "1", "b": "x=y"})));
-        assert_eq!(Form::Map.read("a"), None);
-        assert_eq!(Form::Int.read("x"), None);
-        assert_eq!(Form::Bool.read("true"), Some(true.into()));
+    fn text_is_parsed_by_field_type() {
+        assert_eq!(ValueType::List.parse("a, b,,c"), Some(serde_json::json!(["a", "b", "c"])));
+        assert_eq!(ValueType::Map.parse("a=1,b=x=y"), Some(serde_json::json!({"a": "1", "b": "x=y"})));
+        assert_eq!(ValueType::Map.parse("a"), None);
+        assert_eq!(ValueType::Int.parse("x"), None);
+        assert_eq!(ValueType::Bool.parse("true"), Some(true.into()));
     }
 
     #[test]
-    fn a_slip_of_the_pen_is_answered_with_the_name_that_is_meant() {
-        for (slip, meant) in [
+    fn misspelled_names_get_a_suggestion() {
+        for (typo, suggestion) in [
             ("locatoin", Some("location")),
             ("LOCATION", Some("location")),
             ("maxpod", Some("maxPods")),
@@ -228,18 +225,15 @@ mod tests {
             ("a", None),
             ("something-else", None),
         ] {
-            assert_eq!(Field::nearest(slip), meant, "{slip}");
+            assert_eq!(Field::nearest(typo), suggestion, "{typo}");
         }
-        assert_eq!(
-            UnknownField("locatio".to_owned()).to_string(),
-            "there is no field `locatio`; `location` may be meant"
-        );
-        assert_eq!(UnknownField("b".to_owned()).to_string(), "there is no field `b`");
+        assert_eq!(UnknownField("locatio".to_owned()).to_string(), "unknown field `locatio`; did you mean `location`?");
+        assert_eq!(UnknownField("b".to_owned()).to_string(), "unknown field `b`");
         assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("ab", "ab")), (3, 2, 0));
     }
 
     #[test]
-    fn what_follows_from_a_field_is_found_through_others() {
+    fn dependents_include_indirect_ones() {
         let dependents = Field::named("clusterEndpoint").unwrap().dependents();
         assert!(
             dependents.contains("RouteTable")

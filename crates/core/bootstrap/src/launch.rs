@@ -1,4 +1,4 @@
-//! The launch template: what a machine is made from.
+//! Launch template: the inputs of a machine's creation.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,42 @@ use kiln_aks_formats::{from_base64, names};
 use kiln_types::{MachineDisk, MachineName, MachineSpec, Priority, Secret, SecurityType};
 
 use crate::bootstrapper::{Bootstrapper, RenderError};
-use crate::kind::Kind;
+use crate::provenance::SourceKind;
 use crate::resolve::Resolved;
 
 pub use kiln_types::OWNER_TAG;
 
-/// What machines of one kind are made from.
+/// Custom data, image and tags that machines are created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// What the machine reads at its first boot, base64.
+    /// In base64.
     pub custom_data: Secret,
-    /// The id of the image.
     pub image_id: String,
-    /// Tags of the machine and its parts.
+    /// Tags of the machine, its disk and its network interface.
     pub tags: BTreeMap<String, String>,
 }
 
-/// A machine that cannot be made.
+/// A machine cannot be specified from these inputs.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// It has no custom data.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Nobody named an image, a size or a subnet.
-    #[error("nobody set `{0}`")]
+    #[error("required field `{0}` is not set")]
     Missing(&'static str),
-    /// Two tags differ only in case, and Azure takes one of them.
+    /// Azure compares tag names case-insensitively.
     #[error("tags `{0}` and `{1}` differ only in case")]
     TagsCollide(String, String),
-    /// A tag is longer than Azure takes, or has a character that it does not.
-    #[error("tag `{0}`: a key has at most 512 characters without <>%&\\?/, a value at most 256")]
-    BadTag(String),
+    #[error("invalid tag `{0}`: a key may have up to 512 characters except `<>%&\\?/`, a value up to 256 characters")]
+    InvalidTag(String),
 }
 
-/// Makes the template. The same inputs give the same bytes.
+/// Creates the template. The same inputs give the same bytes.
 pub fn template(inputs: &Resolved, bootstrapper: &dyn Bootstrapper) -> Result<Template, LaunchError> {
-    template_of(inputs, bootstrapper, inputs.text("imageId"))
+    template_with_image(inputs, bootstrapper, inputs.text("imageId"))
 }
 
-/// Makes the template for an image that was chosen by looking into galleries.
-pub fn template_of(
+/// Creates the template for an image that was looked up in a gallery.
+pub fn template_with_image(
     inputs: &Resolved,
     bootstrapper: &dyn Bootstrapper,
     image_id: &str,
@@ -56,7 +52,8 @@ pub fn template_of(
     Ok(Template { custom_data: bootstrapper.custom_data(inputs)?, image_id: image_id.to_owned(), tags: tags(inputs)? })
 }
 
-/// Tags: the cluster's, the class's over them, and over both those that kiln and Karpenter find machines by.
+/// Merges the tags of the cluster, those of the class, and those that identify machines to kiln and Karpenter; later ones override
+/// earlier ones.
 pub fn tags(inputs: &Resolved) -> Result<BTreeMap<String, String>, LaunchError> {
     let own = [
         ("karpenter.azure.com/cluster", inputs.text("clusterName")),
@@ -76,7 +73,7 @@ pub fn tags(inputs: &Resolved) -> Result<BTreeMap<String, String>, LaunchError> 
             || key.contains(['<', '>', '%', '&', '\\', '?'])
             || value.chars().count() > 256;
         if bad {
-            return Err(LaunchError::BadTag(key));
+            return Err(LaunchError::InvalidTag(key));
         }
         if let Some(other) = spelled.insert(key.to_lowercase(), key.clone())
             && other != key
@@ -88,7 +85,7 @@ pub fn tags(inputs: &Resolved) -> Result<BTreeMap<String, String>, LaunchError> 
     Ok(tags)
 }
 
-/// The machine that a template makes.
+/// Returns the specification of a machine.
 pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Result<MachineSpec, LaunchError> {
     let needed = |field: &'static str| {
         Some(inputs.text(field).to_owned()).filter(|text| !text.is_empty()).ok_or(LaunchError::Missing(field))
@@ -98,7 +95,7 @@ pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Res
     Ok(MachineSpec {
         name,
         location: needed("location")?,
-        // A claim's zone is the region and a number; Azure wants the number.
+        // Karpenter writes a zone as region and number, `westeurope-1`; Azure expects the number.
         zone: optional("zone").map(|zone| zone.rsplit('-').next().unwrap_or_default().to_owned()),
         size: needed("vmSize")?,
         image: template.image_id.clone(),
@@ -124,10 +121,10 @@ pub fn machine(inputs: &Resolved, template: &Template, name: MachineName) -> Res
     })
 }
 
-/// The security group of the machine's interface, where somebody said or saw one. One that only follows from the cluster's digits is on
-/// the subnet already, if it is there at all.
+/// Returns the security group of the network interface if it was set or detected. A computed name is not used: that group is attached to
+/// the subnet already, if it exists at all.
 fn security_group(inputs: &Resolved) -> Option<String> {
-    let value = inputs.get("securityGroup").filter(|value| value.kind != Kind::Computed)?;
+    let value = inputs.get("securityGroup").filter(|value| value.kind != SourceKind::Computed)?;
     let name = value.value.as_str().filter(|name| !name.is_empty())?;
     let (subscription, group) = (inputs.text("subscriptionId"), inputs.text("resourceGroup"));
     Some(format!(
@@ -135,7 +132,7 @@ fn security_group(inputs: &Resolved) -> Option<String> {
     ))
 }
 
-/// The kind of OS disk: Azure refuses premium disks on sizes without an `s` among the letters of their names (`D2s_v3`, `DS2_v2`).
+/// Returns the OS disk type. Azure rejects premium disks on VM sizes without an `s` in their name (`D2s_v3`, `DS2_v2`).
 fn disk_kind(size: &str) -> &'static str {
     let name = size.split('_').nth(1).unwrap_or_default();
     if name.contains(['s', 'S']) { "Premium_LRS" } else { "StandardSSD_LRS" }
@@ -146,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_without_premium_storage_get_a_disk_that_they_can_have() {
+    fn sizes_without_premium_storage_get_standard_disks() {
         for (size, kind) in [
             ("Standard_D2s_v3", "Premium_LRS"),
             ("Standard_DS2_v2", "Premium_LRS"),

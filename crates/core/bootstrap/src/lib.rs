@@ -1,5 +1,8 @@
-//! Seven kinds of source, one answer, the same bytes every time: layers of configuration are resolved to a value per field that
-//! knows where it came from, and rendered for a node. Values in, values out.
+//! Node configuration from seven kinds of source.
+//!
+//! [`sources`] turns files, objects, environment variables and arguments into [`Source`]s. [`resolve`] picks one value per field and
+//! keeps its provenance. [`render`] turns the resolved values into the bytes a node boots from; the same input always gives the same
+//! bytes. [`drift`], [`compare`] and [`review`] answer questions about values that were resolved before.
 
 mod bootstrapper;
 mod check;
@@ -10,22 +13,22 @@ pub mod drift;
 pub mod family;
 mod field;
 pub mod images;
-mod kind;
 pub mod launch;
-mod layer;
 pub mod node_drift;
+mod provenance;
 pub mod reference;
 pub mod render;
 mod resolve;
 pub mod review;
+mod source;
 pub mod sources;
 pub mod trust;
 
 pub use bootstrapper::{AksVariables, Bootstrapper, Kilnd, KubeadmJoin, RenderError};
-pub use check::{Problem, Problems};
+pub use check::{InvalidValue, InvalidValues};
 pub use derive::DeriveError;
 pub use document::{BadDocument, Document};
-pub use field::{Field, Form, UnknownField};
-pub use kind::{Hardcoded, Kind, Place};
-pub use layer::{Assignment, AssignmentError, Layer};
-pub use resolve::{Explained, Resolved, Value, resolve};
+pub use field::{Field, UnknownField, ValueType};
+pub use provenance::{Hardcoded, SourceKind, SourcePosition};
+pub use resolve::{Explanation, Resolved, Value, resolve};
+pub use source::{Assignment, AssignmentError, Source};

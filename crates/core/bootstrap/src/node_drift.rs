@@ -1,4 +1,4 @@
-//! Whether a node must be replaced, by Karpenter's own rules.
+//! Drift of a node by Karpenter's rules: decides whether Karpenter would replace it.
 
 use kiln_aks_formats::KubernetesVersion;
 use kiln_aks_formats::karpenter::{
@@ -6,23 +6,23 @@ use kiln_aks_formats::karpenter::{
 };
 use std::collections::BTreeMap;
 
-/// Why a node drifted; the first that holds counts.
+/// Drift reason, in the order of evaluation; the first match is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The class says something else than when the node was made.
+    /// The hash of the class changed since the node was created.
     NodeClass,
-    /// The node's kubelet is older than the cluster wants.
+    /// The kubelet is older than the version of the class.
     KubernetesVersion,
-    /// The node's kubelet uses another identity.
+    /// The kubelet uses a different identity.
     KubeletIdentity,
-    /// The node started from an image that its class no longer names.
+    /// The class no longer lists the image of the node.
     Image,
-    /// The cloud says that the machine's configuration is out of date.
+    /// The cloud reports the configuration of the machine as out of date.
     ClusterConfig,
 }
 
 impl Reason {
-    /// Karpenter's word for it.
+    /// Returns Karpenter's name of the reason.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NodeClass => "NodeClassDrift",
@@ -34,31 +34,26 @@ impl Reason {
     }
 }
 
-/// What a node says of itself.
+/// State of a node that drift depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The version of its kubelet.
     pub kubelet_version: String,
     pub labels: BTreeMap<String, String>,
-    /// Whether it is going.
     pub deleting: bool,
 }
 
-/// A question that cannot be answered.
+/// Drift cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriftError {
-    /// The claim has no machine.
-    #[error("claim `{0}` has no provider id")]
+    #[error("NodeClaim `{0}` has no provider ID")]
     NoProviderId(String),
-    /// The class says that its images are ready and names none.
-    #[error("class `{0}` says that its images are ready and names none")]
+    #[error("AKSNodeClass `{0}` has condition ImagesReady but lists no images")]
     NoImages(String),
-    /// The claim does not say which image it started from.
-    #[error("claim `{0}` does not say which image it started from")]
+    #[error("NodeClaim `{0}` has no image ID")]
     NoImageId(String),
 }
 
-/// Why the node of a claim drifted, if it did. Whatever is not ready yet is no drift.
+/// Returns why the node of a claim drifted. A class that is not ready yet is not drift.
 pub fn reason(
     claim: &NodeClaim,
     class: Option<&AksNodeClass>,
@@ -94,7 +89,7 @@ pub fn reason(
     Ok((!known).then_some(Reason::Image))
 }
 
-/// What the cloud's own answer for a machine means: anything but "in step" wants a new one.
+/// Returns the drift reason for the action that the cloud reports for a machine: everything but `Synced` requires a new machine.
 pub fn machine_reason(action: &str) -> Option<Reason> {
     match action {
         "" | "Synced" => None,
@@ -102,7 +97,7 @@ pub fn machine_reason(action: &str) -> Option<Reason> {
     }
 }
 
-/// All four annotations must be there, and of one version.
+/// Whether the hashes of claim and class differ. All four annotations must exist and have the same version.
 fn hash_differs(claim: &NodeClaim, class: &AksNodeClass) -> bool {
     let both = |key: &str| Some((claim.metadata.annotations.get(key)?, class.metadata.annotations.get(key)?));
     match (both(HASH_ANNOTATION), both(HASH_VERSION_ANNOTATION)) {
@@ -111,7 +106,7 @@ fn hash_differs(claim: &NodeClaim, class: &AksNodeClass) -> bool {
     }
 }
 
-/// A node that is newer than the cluster asks for stays: replacing it would bring another of the same, for ever.
+/// Whether the node is older than its class requires. A newer node is not drift; replacing it would create the same node again and again.
 fn is_behind(node: &Node, class: &AksNodeClass) -> bool {
     let wanted = class.status.kubernetes_version.as_deref().unwrap_or_default();
     if !class.status.is_true("KubernetesVersionReady") || wanted.is_empty() {

@@ -1,37 +1,35 @@
-//! The page that lists every field.
+//! Generates the reference page of all fields.
 
 use std::fmt::Write as _;
 
 use crate::field::Field;
-use crate::kind::Kind;
+use crate::provenance::SourceKind;
 
-/// The page, in Markdown.
+/// Returns the page in Markdown.
 pub fn page() -> String {
     let mut out = String::from(
-        "# Bootstrap fields\n\nEvery field that a source may set, and every Node Bootstrapping Variable. This page is generated.\n\n",
+        "# Bootstrap fields\n\nAll fields that a source can set, and all Node Bootstrapping Variables. This page is generated.\n\n",
     );
-    out.push_str("Of several sources the strongest wins; weakest first: hardcoded, detected, environment, settings, node pool,\n");
-    out.push_str(
-        "node class. Explicit beats detected. A source that may not set a field is an error. Effects are those of\n",
-    );
-    out.push_str("[NodeConfig](node-config.md): with `replace` only a new node follows a change, with others a new NodeConfig will do.\n\n");
-    out.push_str("Pools and classes set fields that their objects have no place for by annotation: `bootstrap.kiln.dev/DisableSSH: \"true\"`.\n");
+    out.push_str("Precedence, lowest first: hardcoded, detected, environment, settings, node pool, node class. A source that sets a field it is not\n");
+    out.push_str("allowed to set is an error. Effects have the same meaning as in [NodeConfig](node-config.md): `replace` requires a new node, all\n");
+    out.push_str("others are applied by a new NodeConfig.\n\n");
+    out.push_str("NodePools and AKSNodeClasses set fields that their schema does not have by annotation: `bootstrap.kiln.dev/DisableSSH: \"true\"`.\n");
     for (title, inputs) in [("Inputs", true), ("Variables", false)] {
         let _ = write!(
             out,
-            "\n## {title}\n\n| field | form | kind | allowed sources | default | environment | effect | meaning |\n|---|---|---|---|---|---|---|---|\n"
+            "\n## {title}\n\n| field | type | kind | allowed sources | default | environment | effect | description |\n|---|---|---|---|---|---|---|---|\n"
         );
         for field in Field::all().iter().filter(|field| field.variable.is_none() == inputs) {
-            line(field, &mut out);
+            row(field, &mut out);
         }
     }
     out
 }
 
-fn line(field: &Field, out: &mut String) {
+fn row(field: &Field, out: &mut String) {
     let kind = match &field.default {
-        Some((why, _)) => Kind::Hardcoded(*why).to_string(),
-        None => Kind::Computed.to_string(),
+        Some((reason, _)) => SourceKind::Hardcoded(*reason).to_string(),
+        None => SourceKind::Computed.to_string(),
     };
     let sources = match (field.kinds, field.from) {
         ([], []) => "none".to_owned(),
@@ -47,17 +45,17 @@ fn line(field: &Field, out: &mut String) {
         Some(variable) => variable.env().map_or_else(String::new, |env| format!("sets `{env}`")),
         None => field.reads.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
     };
-    let secret = if field.secret { " Never shown." } else { "" };
-    let meaning = if field.variable.is_some() {
+    let secret = if field.secret { " Secret; never displayed." } else { "" };
+    let description = if field.variable.is_some() {
         format!("code `{}`{secret}", field.variable.map_or("", kiln_aks_formats::nbv::Field::code))
     } else {
         format!("{}{secret}", field.doc)
     };
     let _ = writeln!(
         out,
-        "| `{}` | {} | {kind} | {sources} | {default} | {environment} | {} | {meaning} |",
+        "| `{}` | {} | {kind} | {sources} | {default} | {environment} | {} | {description} |",
         field.name,
-        field.form.as_str(),
+        field.value_type.as_str(),
         field.effect
     );
 }

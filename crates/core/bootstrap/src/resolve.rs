@@ -1,4 +1,4 @@
-//! Layers to one value per field.
+//! Resolves sources to one value per field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,70 +11,65 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::field::Field;
-use crate::kind::{Kind, Place};
-use crate::layer::{Assignment, Layer};
+use crate::provenance::{SourceKind, SourcePosition};
+use crate::source::{Assignment, Source};
 
-/// A field's value, and where it came from.
+/// The value of a field and its provenance.
 #[derive(Clone, PartialEq)]
 pub struct Value {
     pub value: Json,
-    /// The kind of source.
-    pub kind: Kind,
-    /// Where it stands.
-    pub place: Place,
-    /// What it won over, strongest first.
-    pub overrode: Vec<(Kind, Assignment)>,
+    pub kind: SourceKind,
+    pub position: SourcePosition,
+    /// Assignments of lower precedence, highest first.
+    pub overrode: Vec<(SourceKind, Assignment)>,
 }
 
-/// Every input with its value.
+/// Every input with its resolved value.
 #[derive(Clone, PartialEq)]
 pub struct Resolved(BTreeMap<&'static str, Value>);
 
-/// A line of an explanation. Secrets are `***`.
+/// Value and provenance of one field, for display. Secrets are shown as `***`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Explained {
+pub struct Explanation {
     pub field: &'static str,
     pub value: Json,
-    /// The kind of source.
     pub kind: String,
-    /// Where it stands.
-    pub place: String,
-    /// What it won over.
+    pub position: String,
     pub overrode: Vec<Overridden>,
-    /// What a change costs on a running node.
+    /// Effect of a change on a running node.
     pub effect: Effect,
 }
 
-/// A value that lost.
+/// A value that a source of higher precedence overrode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overridden {
     pub value: Json,
-    /// The kind of source.
     pub kind: String,
-    /// Where it stands.
-    pub place: String,
+    pub position: String,
 }
 
-/// Resolves layers, in any order: the strongest kind wins, and of one kind what was said last.
-pub fn resolve(layers: &[Layer]) -> Resolved {
-    let mut given: BTreeMap<&'static str, Vec<(Kind, Assignment)>> = BTreeMap::new();
-    for layer in layers {
-        for assignment in &layer.assignments {
-            given.entry(assignment.field).or_default().push((layer.kind, assignment.clone()));
+/// Resolves sources, which may be in any order. The kind of highest precedence wins; within a kind, the last assignment wins.
+pub fn resolve(sources: &[Source]) -> Resolved {
+    let mut by_field: BTreeMap<&'static str, Vec<(SourceKind, Assignment)>> = BTreeMap::new();
+    for source in sources {
+        for assignment in &source.assignments {
+            by_field.entry(assignment.field).or_default().push((source.kind, assignment.clone()));
         }
     }
     let mut resolved = Resolved(BTreeMap::new());
     for field in Field::all().iter().filter(|field| field.variable.is_none() || field.from.is_empty()) {
-        let mut said = given.remove(field.name).unwrap_or_default();
-        // Stable, so that what was said last stays last among its kind.
-        said.sort_by_key(|(kind, _)| *kind);
-        said.reverse();
-        let mut said = said.into_iter();
-        let value = match said.next() {
-            Some((kind, winner)) => Value { value: winner.value, kind, place: winner.place, overrode: said.collect() },
-            None => resolved.unset(field),
+        let mut assignments = by_field.remove(field.name).unwrap_or_default();
+        // The sort is stable, so the last assignment of a kind stays last.
+        assignments.sort_by_key(|(kind, _)| *kind);
+        assignments.reverse();
+        let mut assignments = assignments.into_iter();
+        let value = match assignments.next() {
+            Some((kind, winner)) => {
+                Value { value: winner.value, kind, position: winner.position, overrode: assignments.collect() }
+            }
+            None => resolved.default_value(field),
         };
         resolved.0.insert(field.name, value);
     }
@@ -82,18 +77,23 @@ pub fn resolve(layers: &[Layer]) -> Resolved {
 }
 
 impl Resolved {
-    /// The value of a field that nobody set: computed, or in the program.
-    fn unset(&self, field: &Field) -> Value {
+    /// Returns the value of a field that no source sets: its default, or a value computed from other fields.
+    fn default_value(&self, field: &Field) -> Value {
         if let Some((why, value)) = &field.default {
             return Value {
                 value: value.clone(),
-                kind: Kind::Hardcoded(*why),
-                place: Place::Program,
+                kind: SourceKind::Hardcoded(*why),
+                position: SourcePosition::Program,
                 overrode: Vec::new(),
             };
         }
-        let place = Place::Fields(field.from.iter().map(|from| (*from).to_owned()).collect());
-        Value { value: self.computed_input(field.name).into(), kind: Kind::Computed, place, overrode: Vec::new() }
+        let position = SourcePosition::Fields(field.from.iter().map(|from| (*from).to_owned()).collect());
+        Value {
+            value: self.computed_input(field.name).into(),
+            kind: SourceKind::Computed,
+            position,
+            overrode: Vec::new(),
+        }
     }
 
     fn computed_input(&self, name: &str) -> String {
@@ -105,72 +105,73 @@ impl Resolved {
         }
     }
 
-    /// The value of an input.
+    /// Returns the value of an input.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// All inputs.
+    /// Iterates over all inputs.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.0.iter().map(|(name, value)| (*name, value))
     }
 
-    /// A text, empty where the field has another form.
+    /// Returns a string field, or an empty string if the field has a different type.
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).and_then(|value| value.value.as_str()).unwrap_or_default()
     }
 
-    /// Whether a field is true.
+    /// Whether a boolean field is true.
     pub fn is_true(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| value.value == true)
     }
 
-    /// A number, 0 where the field has another form.
+    /// Returns an integer field, or 0 if the field has a different type.
     pub fn number(&self, name: &str) -> i64 {
         self.0.get(name).and_then(|value| value.value.as_i64()).unwrap_or_default()
     }
 
-    /// A list of texts.
+    /// Returns a list field.
     pub fn list(&self, name: &str) -> Vec<String> {
         let list = self.0.get(name).and_then(|value| value.value.as_array());
         list.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned).collect()
     }
 
-    /// Names to texts.
+    /// Returns a map field.
     pub fn map(&self, name: &str) -> BTreeMap<String, String> {
         let map = self.0.get(name).and_then(|value| value.value.as_object());
         map.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// Where every field's value came from: inputs, then variables. While an input is missing, what follows from it is `null`.
-    pub fn explain(&self) -> Vec<Explained> {
+    /// Returns value and provenance of every field, inputs first, then variables. A variable is `null` while a required input is missing.
+    pub fn explain(&self) -> Vec<Explanation> {
         let variables = self.variables().ok();
-        Field::all().iter().map(|field| self.explained(field, variables.as_ref())).collect()
+        Field::all().iter().map(|field| self.explanation(field, variables.as_ref())).collect()
     }
 
-    fn explained(&self, field: &Field, variables: Option<&Variables>) -> Explained {
+    fn explanation(&self, field: &Field, variables: Option<&Variables>) -> Explanation {
         let hide = |value: &Json| if field.secret && value.as_str() != Some("") { "***".into() } else { value.clone() };
-        let line = |value: Json, kind: Kind, place: &Place, overrode| Explained {
+        let explanation = |value: Json, kind: SourceKind, position: &SourcePosition, overrode| Explanation {
             field: field.name,
             value,
             kind: kind.to_string(),
-            place: place.to_string(),
+            position: position.to_string(),
             overrode,
             effect: field.effect,
         };
         match (self.0.get(field.name), field.variable) {
             (Some(found), _) => {
-                let lost = found.overrode.iter().map(|(kind, lost)| Overridden {
-                    value: hide(&lost.value),
+                let overrode = found.overrode.iter().map(|(kind, overridden)| Overridden {
+                    value: hide(&overridden.value),
                     kind: kind.to_string(),
-                    place: lost.place.to_string(),
+                    position: overridden.position.to_string(),
                 });
-                line(hide(&found.value), found.kind, &found.place, lost.collect())
+                explanation(hide(&found.value), found.kind, &found.position, overrode.collect())
             }
             (None, variable) => {
-                let shown = variable.and_then(|variable| Some(variables?.shown(variable).into())).unwrap_or(Json::Null);
-                let place = Place::Fields(field.from.iter().map(|from| (*from).to_owned()).collect());
-                line(shown, Kind::Computed, &place, Vec::new())
+                let shown =
+                    variable.and_then(|variable| Some(variables?.redacted(variable).into())).unwrap_or(Json::Null);
+                let position = SourcePosition::Fields(field.from.iter().map(|from| (*from).to_owned()).collect());
+                explanation(shown, SourceKind::Computed, &position, Vec::new())
             }
         }
     }
@@ -181,7 +182,7 @@ impl fmt::Debug for Resolved {
         let entries = self.0.iter().map(|(name, value)| {
             let secret = Field::named(name).is_ok_and(|field| field.secret);
             let shown = if secret { "***".into() } else { value.value.clone() };
-            (name, format!("{shown} ({}, {})", value.kind, value.place))
+            (name, format!("{shown} ({}, {})", value.kind, value.position))
         });
         f.debug_map().entries(entries).finish()
     }

@@ -1,4 +1,4 @@
-//! A file by itself: what it is, and everything that is wrong with it.
+//! Review of a single file: detects its kind and reports all findings.
 
 use std::fmt;
 
@@ -11,39 +11,34 @@ use serde_json::Value;
 
 use crate::document::{BadDocument, Document, at};
 use crate::drift::Record;
-use crate::kind::Place;
-use crate::layer::{AssignmentError, Layer};
+use crate::provenance::SourcePosition;
 use crate::resolve::resolve;
+use crate::source::{AssignmentError, Source};
 use crate::sources::{self, SourceError};
 
-/// What a file is.
+/// Kind of a reviewed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sort {
-    /// Global settings, plain or Karpenter's `ConfigMap`.
+pub enum FileKind {
+    /// Global settings: a plain file, or Karpenter's `ConfigMap`.
     Settings,
-    /// Karpenter's pool.
     NodePool,
-    /// Karpenter's class.
     NodeClass,
-    /// Karpenter's claim.
     NodeClaim,
     /// Inputs that were resolved elsewhere.
     Values,
-    /// The configuration of AKS's node controller.
     AksNodeConfig,
-    /// kiln's own document.
     NodeConfig,
-    /// What a node was made of.
+    /// The values a node was created from.
     Record,
-    /// An image's list of components.
+    /// `components.json` of a node image.
     Components,
-    /// Environment names with texts.
+    /// Environment variables as JSON.
     Environment,
 }
 
-impl Sort {
-    /// The word for it.
+impl FileKind {
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Settings => "settings",
@@ -59,8 +54,8 @@ impl Sort {
         }
     }
 
-    /// What a value looks like; settings are what nothing else is.
-    pub fn of(value: &Value) -> Self {
+    /// Detects the kind of a document. A document that matches no other kind is settings.
+    pub fn detect(value: &Value) -> Self {
         match value.get("kind").and_then(Value::as_str) {
             Some("NodePool") => return Self::NodePool,
             Some("AKSNodeClass") => return Self::NodeClass,
@@ -71,7 +66,8 @@ impl Sort {
         }
         let Some(fields) = value.as_object() else { return Self::Settings };
         let has = |name: &str| fields.contains_key(name);
-        let shouts = |name: &String| name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        let is_upper_case =
+            |name: &String| name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
         if has("GPUContainerImages") || has("ContainerImages") {
             Self::Components
         } else if has("inputs") && has("variables") && has("hash") {
@@ -82,7 +78,7 @@ impl Sort {
             || fields.get("version").and_then(Value::as_str).is_some_and(|version| version.starts_with('v'))
         {
             Self::AksNodeConfig
-        } else if !fields.is_empty() && fields.keys().all(shouts) {
+        } else if !fields.is_empty() && fields.keys().all(is_upper_case) {
             Self::Environment
         } else {
             Self::Settings
@@ -90,147 +86,149 @@ impl Sort {
     }
 }
 
-/// Something about a file.
+/// An error or warning about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub file: String,
-    /// The line, from 1.
+    /// Starts at 1.
     pub line: u64,
-    /// The column, from 1.
+    /// Starts at 1.
     pub column: u64,
-    /// The path inside.
     pub path: String,
-    /// What is wrong, without a secret.
+    /// Never contains a secret.
     pub reason: String,
-    /// Whether it can be used all the same.
-    pub harmless: bool,
+    /// Whether the file can still be used.
+    pub warning: bool,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, path, reason, harmless } = self;
-        let word = if *harmless { "warning: " } else { "" };
-        write!(f, "{file}:{line}:{column}: {word}{}{reason}", at(path))
+        let Self { file, line, column, path, reason, warning } = self;
+        let level = if *warning { "warning: " } else { "" };
+        write!(f, "{file}:{line}:{column}: {level}{}{reason}", at(path))
     }
 }
 
 impl From<BadDocument> for Finding {
     fn from(bad: BadDocument) -> Self {
         let BadDocument { file, line, column, path, reason } = bad;
-        Self { file, line, column, path, reason, harmless: false }
+        Self { file, line, column, path, reason, warning: false }
     }
 }
 
-/// A file that was looked at.
+/// Result of reviewing a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Review {
-    /// What it is.
-    pub sort: Sort,
-    /// What there is to say, errors first.
+    pub kind: FileKind,
+    /// Errors first, then warnings.
     pub findings: Vec<Finding>,
 }
 
 impl Review {
-    /// Whether it can be used.
-    pub fn is_well(&self) -> bool {
-        self.findings.iter().all(|finding| finding.harmless)
+    /// Whether the file has no errors.
+    pub fn is_valid(&self) -> bool {
+        self.findings.iter().all(|finding| finding.warning)
     }
 }
 
-/// Looks at a file; as what it looks like, unless somebody says what it is.
-pub fn review(file: &str, text: &str, sort: Option<Sort>) -> Review {
+/// Reviews a file as the given kind, or as the kind that it looks like.
+pub fn review(file: &str, text: &str, kind: Option<FileKind>) -> Review {
     let document = match Document::read(file, text) {
         Ok(document) => document,
-        Err(bad) => return Review { sort: sort.unwrap_or(Sort::Settings), findings: vec![bad.into()] },
+        Err(bad) => return Review { kind: kind.unwrap_or(FileKind::Settings), findings: vec![bad.into()] },
     };
-    let sort = sort.unwrap_or_else(|| Sort::of(document.value()));
-    let mut findings = match sort {
-        Sort::Settings => layers(&document, sources::settings(&document).map(|layer| vec![layer])),
-        Sort::NodePool => {
-            let mut found = layers(&document, sources::node_pool(&document).map(|layer| vec![layer]));
-            found.extend(unknown::<NodePool>(&document));
-            found
+    let kind = kind.unwrap_or_else(|| FileKind::detect(document.value()));
+    let mut findings = match kind {
+        FileKind::Settings => source_findings(&document, sources::settings(&document).map(|source| vec![source])),
+        FileKind::NodePool => {
+            let mut findings = source_findings(&document, sources::node_pool(&document).map(|source| vec![source]));
+            findings.extend(unknown_fields::<NodePool>(&document));
+            findings
         }
-        Sort::NodeClaim => {
-            let mut found = layers(&document, sources::node_claim(&document).map(|layer| vec![layer]));
-            found.extend(unknown::<NodeClaim>(&document));
-            found
+        FileKind::NodeClaim => {
+            let mut findings = source_findings(&document, sources::node_claim(&document).map(|source| vec![source]));
+            findings.extend(unknown_fields::<NodeClaim>(&document));
+            findings
         }
-        Sort::NodeClass => {
-            let mut found = layers(&document, sources::node_class(&document, "amd64"));
-            found.extend(unknown::<AksNodeClass>(&document));
-            found
+        FileKind::NodeClass => {
+            let mut findings = source_findings(&document, sources::node_class(&document, "amd64"));
+            findings.extend(unknown_fields::<AksNodeClass>(&document));
+            findings
         }
-        Sort::Values => values(&document),
-        Sort::AksNodeConfig => aks_node_config(&document, text),
-        Sort::NodeConfig => node_config(&document),
-        Sort::Record => document.parse::<Record>().err().map(Finding::from).into_iter().collect(),
-        Sort::Components => GpuDrivers::from_components(document.value().to_string().as_bytes())
+        FileKind::Values => values(&document),
+        FileKind::AksNodeConfig => aks_node_config(&document, text),
+        FileKind::NodeConfig => node_config(&document),
+        FileKind::Record => document.parse::<Record>().err().map(Finding::from).into_iter().collect(),
+        FileKind::Components => GpuDrivers::from_components(document.value().to_string().as_bytes())
             .err()
-            .map(|error| document.wrong("GPUContainerImages", error.to_string()).into())
+            .map(|error| document.error_at("GPUContainerImages", error.to_string()).into())
             .into_iter()
             .collect(),
-        Sort::Environment => environment(&document),
+        FileKind::Environment => environment(&document),
     };
-    findings.sort_by_key(|finding: &Finding| (finding.harmless, finding.line, finding.column));
-    Review { sort, findings }
+    findings.sort_by_key(|finding: &Finding| (finding.warning, finding.line, finding.column));
+    Review { kind, findings }
 }
 
-fn at_place(document: &Document, place: &Place, reason: String) -> Finding {
-    let path = match place {
-        Place::File { path, .. } | Place::Object { path, .. } => path.as_str(),
+fn finding_at(document: &Document, position: &SourcePosition, reason: String) -> Finding {
+    let path = match position {
+        SourcePosition::File { path, .. } | SourcePosition::Object { path, .. } => path.as_str(),
         _ => "",
     };
-    document.wrong(path, reason).into()
+    document.error_at(path, reason).into()
 }
 
-/// Mistakes of a source, and values in it that cannot be.
-fn layers(document: &Document, said: Result<Vec<Layer>, SourceError>) -> Vec<Finding> {
-    let layers = match said {
-        Ok(layers) => layers,
-        Err(error) => return error.each().into_iter().filter_map(|error| mistake(document, error)).collect(),
+/// Returns the errors of a source and its invalid values.
+fn source_findings(document: &Document, result: Result<Vec<Source>, SourceError>) -> Vec<Finding> {
+    let sources = match result {
+        Ok(sources) => sources,
+        Err(error) => return error.each().into_iter().filter_map(|error| error_finding(document, error)).collect(),
     };
-    let problems = resolve(&layers).check().err().map_or_else(Vec::new, |problems| problems.0);
-    let own = problems.into_iter().filter(|problem| matches!(problem.place, Place::File { .. } | Place::Object { .. }));
-    own.map(|problem| at_place(document, &problem.place, format!("`{}`: {}", problem.field, problem.reason))).collect()
+    let problems = resolve(&sources).check().err().map_or_else(Vec::new, |problems| problems.0);
+    let own = problems
+        .into_iter()
+        .filter(|problem| matches!(problem.position, SourcePosition::File { .. } | SourcePosition::Object { .. }));
+    own.map(|problem| finding_at(document, &problem.position, format!("`{}`: {}", problem.field, problem.reason)))
+        .collect()
 }
 
-fn mistake(document: &Document, error: &SourceError) -> Option<Finding> {
+fn error_finding(document: &Document, error: &SourceError) -> Option<Finding> {
     match error {
         SourceError::Document(bad) => Some(bad.clone().into()),
-        SourceError::Assignment(assignment) => Some(at_place(document, assignment.place(), assignment.reason())),
+        SourceError::Assignment(assignment) => Some(finding_at(document, assignment.position(), assignment.reason())),
         SourceError::Argument { .. } | SourceError::Several(_) => None,
     }
 }
 
-/// Fields of the spec that nothing reads: a spelling mistake, most often. What is written back is what was understood.
-fn unknown<T: serde::de::DeserializeOwned + Serialize>(document: &Document) -> Vec<Finding> {
-    /// Fields of Karpenter's that say nothing about a node's own configuration.
-    const OTHERS: [&str; 5] = [
+/// Returns warnings for fields of the spec that are not read, usually misspelled ones. A field is read if it survives a round trip
+/// through the type.
+fn unknown_fields<T: serde::de::DeserializeOwned + Serialize>(document: &Document) -> Vec<Finding> {
+    /// Karpenter fields that do not affect the configuration of a node.
+    const IGNORED: [&str; 5] = [
         "spec.disruption",
         "spec.limits",
         "spec.replicas",
         "spec.template.spec.terminationGracePeriod",
         "spec.resources",
     ];
-    let Ok(understood) = document.parse::<T>() else { return Vec::new() };
-    let understood = serde_json::to_value(understood).unwrap_or_default();
+    let Ok(parsed) = document.parse::<T>() else { return Vec::new() };
+    let parsed = serde_json::to_value(parsed).unwrap_or_default();
     let mut paths = Vec::new();
-    lost("spec", document.value().get("spec"), understood.get("spec"), &mut paths);
-    let own = paths.into_iter().filter(|path| !OTHERS.contains(&path.as_str()));
-    own.map(|path| Finding { harmless: true, ..document.wrong(&path, "nothing reads this field").into() }).collect()
+    collect_lost("spec", document.value().get("spec"), parsed.get("spec"), &mut paths);
+    let unknown = paths.into_iter().filter(|path| !IGNORED.contains(&path.as_str()));
+    unknown.map(|path| Finding { warning: true, ..document.error_at(&path, "unknown field").into() }).collect()
 }
 
-fn lost(path: &str, given: Option<&Value>, understood: Option<&Value>, paths: &mut Vec<String>) {
-    match (given, understood) {
-        (Some(Value::Object(given)), Some(Value::Object(understood))) => {
+fn collect_lost(path: &str, given: Option<&Value>, parsed: Option<&Value>, paths: &mut Vec<String>) {
+    match (given, parsed) {
+        (Some(Value::Object(given)), Some(Value::Object(parsed))) => {
             for (name, value) in given {
-                lost(&format!("{path}.{name}"), Some(value), understood.get(name), paths);
+                collect_lost(&format!("{path}.{name}"), Some(value), parsed.get(name), paths);
             }
         }
-        (Some(Value::Array(given)), Some(Value::Array(understood))) => {
+        (Some(Value::Array(given)), Some(Value::Array(parsed))) => {
             for (index, value) in given.iter().enumerate() {
-                lost(&format!("{path}[{index}]"), Some(value), understood.get(index), paths);
+                collect_lost(&format!("{path}[{index}]"), Some(value), parsed.get(index), paths);
             }
         }
         (Some(given), None) if !is_empty(given) => paths.push(path.to_owned()),
@@ -266,37 +264,43 @@ fn values(document: &Document) -> Vec<Finding> {
         ) => format!("overrides.{field}"),
         InputError::UnknownField(unknown) => format!("overrides.{}", unknown.0),
     };
-    vec![document.wrong(&path, error.to_string()).into()]
+    vec![document.error_at(&path, error.to_string()).into()]
 }
 
 fn aks_node_config(document: &Document, text: &str) -> Vec<Finding> {
     let parsed = anc::parse(text.as_bytes());
-    if let Some(problem) = parsed.problem {
-        let mut bad = document.wrong(&problem.path, problem.reason);
-        // A line that ends too soon is reported at its end, which is column 0 of the next.
-        (bad.line, bad.column) = (problem.line.max(1) as u64, problem.column.max(1) as u64);
+    if let Some(error) = parsed.error {
+        let mut bad = document.error_at(&error.path, error.reason);
+        // serde_json reports an unexpected end of line as column 0 of the next line.
+        (bad.line, bad.column) = (error.line.max(1) as u64, error.column.max(1) as u64);
         return vec![bad.into()];
     }
     let version = parsed.config.check_version().err();
     let mut findings: Vec<Finding> =
-        version.map(|error| document.wrong("version", error.to_string()).into()).into_iter().collect();
-    findings.extend(parsed.config.missing().into_iter().filter(|path| *path != "version").map(|path| Finding {
-        harmless: true,
-        ..document.wrong(path, "a node needs this and it is not there").into()
-    }));
-    findings.extend(parsed.ignored.iter().map(|path| Finding {
-        harmless: true,
-        ..document.wrong(path, "a node of this version does not know it").into()
-    }));
+        version.map(|error| document.error_at("version", error.to_string()).into()).into_iter().collect();
+    findings.extend(
+        parsed
+            .config
+            .missing()
+            .into_iter()
+            .filter(|path| *path != "version")
+            .map(|path| Finding { warning: true, ..document.error_at(path, "required field is not set").into() }),
+    );
+    findings.extend(
+        parsed
+            .ignored
+            .iter()
+            .map(|path| Finding { warning: true, ..document.error_at(path, "unknown field; AKS ignores it").into() }),
+    );
     findings
 }
 
 fn node_config(document: &Document) -> Vec<Finding> {
     let wrong = |path: &str, reason: String| {
-        // Names in brackets are fields of a map here.
-        let mut bad = document.wrong(&path.replace('[', ".").replace(']', ""), reason.clone());
-        if (bad.line, bad.column) == document.position("") {
-            bad = document.wrong(path, reason);
+        // NodeConfig paths write map keys in brackets; document paths separate them with dots.
+        let mut bad = document.error_at(&path.replace('[', ".").replace(']', ""), reason.clone());
+        if (bad.line, bad.column) == document.line_and_column("") {
+            bad = document.error_at(path, reason);
         }
         Finding { path: path.to_owned(), ..bad.into() }
     };
@@ -304,9 +308,9 @@ fn node_config(document: &Document) -> Vec<Finding> {
         Ok(config) => config
             .unknown_fields()
             .iter()
-            .map(|path| Finding { harmless: true, ..wrong(path, "no node of this version reads it".to_owned()) })
+            .map(|path| Finding { warning: true, ..wrong(path, "unknown field; kilnd ignores it".to_owned()) })
             .collect(),
-        Err(ParseError::Form { path, reason, .. }) => vec![wrong(&path, reason)],
+        Err(ParseError::Json { path, reason, .. }) => vec![wrong(&path, reason)],
         Err(ParseError::Unsupported(error)) => vec![wrong("apiVersion", error.to_string())],
         Err(ParseError::Invalid(invalid)) => {
             invalid.0.into_iter().map(|violation| wrong(&violation.path, violation.reason)).collect()
@@ -317,21 +321,23 @@ fn node_config(document: &Document) -> Vec<Finding> {
 fn environment(document: &Document) -> Vec<Finding> {
     let entries = document.value().as_object().into_iter().flatten();
     let bad = entries.filter(|(_, value)| !value.is_string());
-    bad.map(|(name, _)| document.wrong(name, "an environment holds texts").into()).collect()
+    bad.map(|(name, _)| document.error_at(name, "values of environment variables must be strings").into()).collect()
 }
 
 impl AssignmentError {
-    /// Where it stands.
-    pub fn place(&self) -> &Place {
+    /// Returns the position of the assignment.
+    pub fn position(&self) -> &SourcePosition {
         match self {
-            Self::Unknown { place, .. } | Self::Kind { place, .. } | Self::Form { place, .. } => place,
+            Self::Unknown { position, .. } | Self::NotAllowed { position, .. } | Self::WrongType { position, .. } => {
+                position
+            }
         }
     }
 
-    /// What is wrong, without the place.
+    /// Returns the message without the position.
     pub fn reason(&self) -> String {
         let text = self.to_string();
-        let place = crate::kind::Pointed(self.place()).to_string();
-        text.strip_prefix(&place).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&text).to_owned()
+        let position = crate::provenance::ErrorPosition(self.position()).to_string();
+        text.strip_prefix(&position).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&text).to_owned()
     }
 }

@@ -1,84 +1,83 @@
-//! Which certificates a cluster is trusted by. One that was merely shown in a handshake is trusted with a pin alone: whoever answers
-//! first could show any.
+//! Selection of the certificate authority of a cluster. A certificate from a TLS handshake is trusted only with a pin, because an
+//! attacker in the network could present any certificate.
 
 use std::fmt::Write as _;
 
 use kiln_aks_formats::{from_base64, to_base64};
 use sha2::{Digest as _, Sha256};
 
-use crate::kind::Place;
+use crate::provenance::SourcePosition;
 
-/// What was found.
+/// Certificates that were detected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offered {
-    /// The certificates of a kubeconfig, base64 of PEM: it already trusts them.
+pub struct DetectedCertificates {
+    /// Certificate authorities of a kubeconfig, as base64-encoded PEM. They are trusted already.
     pub kubeconfig: Option<String>,
-    /// The certificates that the API server showed, PEM each, the last of the chain last.
-    pub shown: Vec<String>,
+    /// Certificates that the API server presented in the TLS handshake, as PEM, leaf first.
+    pub presented: Vec<String>,
 }
 
-/// No certificate that can be trusted.
+/// No certificate can be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
-    /// Nothing was found.
-    #[error("no certificate of the API server was found: give a kubeconfig, or `caBundle`")]
-    Nothing,
-    /// What was shown is not pinned.
-    #[error("the API server showed a certificate that nobody vouches for: give its pin, a kubeconfig, or `caBundle`")]
+    #[error("no certificate of the API server was found; pass a kubeconfig or set `caBundle`")]
+    NotFound,
+    #[error("the certificate of the API server is not trusted; pass its pin or a kubeconfig, or set `caBundle`")]
     NotPinned,
-    /// No certificate that was shown or trusted before has the pin.
-    #[error("no certificate that the API server showed, or that the kubeconfig trusts, has the pin `{0}`")]
-    OtherPin(String),
-    /// The pin is none.
-    #[error("`{0}` is no pin: `sha256:` and 64 hexadecimal digits")]
-    BadPin(String),
+    #[error("no certificate of the API server or the kubeconfig matches the pin `{0}`")]
+    PinMismatch(String),
+    #[error("invalid pin `{0}`; expected `sha256:` and 64 hexadecimal digits")]
+    InvalidPin(String),
 }
 
-/// The certificates to trust, base64 of PEM, and where they came from.
-pub fn certificates(offered: &Offered, pin: Option<&str>) -> Result<(String, Place), TrustError> {
+/// Returns the certificate authorities to trust, as base64-encoded PEM, and their position.
+pub fn certificates(
+    detected: &DetectedCertificates,
+    pin: Option<&str>,
+) -> Result<(String, SourcePosition), TrustError> {
     if let Some(pin) = pin {
         let digits = pin
             .strip_prefix("sha256:")
             .filter(|digits| digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()));
-        let digits = digits.ok_or_else(|| TrustError::BadPin(pin.to_owned()))?.to_ascii_lowercase();
-        let pinned = offered.shown.iter().find(|pem| has_pin(pem, &digits));
+        let digits = digits.ok_or_else(|| TrustError::InvalidPin(pin.to_owned()))?.to_ascii_lowercase();
+        let pinned = detected.presented.iter().find(|pem| matches_pin(pem, &digits));
         if let Some(pem) = pinned {
-            return Ok((to_base64(pem), Place::Call(format!("TLS handshake, pin {pin}"))));
+            return Ok((to_base64(pem), SourcePosition::Call(format!("TLS handshake, pin {pin}"))));
         }
-        // A pin that a kubeconfig's certificates do not have is one of another cluster.
-        if !offered.kubeconfig.as_deref().is_some_and(|data| holds(data, &digits)) {
-            return Err(TrustError::OtherPin(pin.to_owned()));
+        // A pin that matches no certificate of the kubeconfig belongs to a different cluster.
+        if !detected.kubeconfig.as_deref().is_some_and(|data| bundle_matches(data, &digits)) {
+            return Err(TrustError::PinMismatch(pin.to_owned()));
         }
     }
-    match (&offered.kubeconfig, offered.shown.is_empty()) {
-        (Some(data), _) => Ok((data.clone(), Place::Call("kubeconfig certificate-authority-data".to_owned()))),
-        (None, true) => Err(TrustError::Nothing),
+    match (&detected.kubeconfig, detected.presented.is_empty()) {
+        (Some(data), _) => Ok((data.clone(), SourcePosition::Call("kubeconfig certificate-authority-data".to_owned()))),
+        (None, true) => Err(TrustError::NotFound),
         (None, false) => Err(TrustError::NotPinned),
     }
 }
 
-/// Whether one of these certificates, base64 of PEM, has the digest.
-fn holds(data: &str, digits: &str) -> bool {
+/// Whether a certificate of a base64-encoded PEM bundle matches the pin.
+fn bundle_matches(data: &str, digits: &str) -> bool {
     let pem = from_base64(data).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-    pem.split_inclusive("-----END CERTIFICATE-----").any(|one| has_pin(one, digits))
+    pem.split_inclusive("-----END CERTIFICATE-----").any(|one| matches_pin(one, digits))
 }
 
-/// Whether a certificate has the digest, or its key does: kubeadm pins keys (`--discovery-token-ca-cert-hash`).
-fn has_pin(pem: &str, digits: &str) -> bool {
+/// Whether the digest of a certificate or of its public key matches the pin. kubeadm pins keys (`--discovery-token-ca-cert-hash`).
+fn matches_pin(pem: &str, digits: &str) -> bool {
     fingerprint(pem).as_deref() == Some(digits) || key_fingerprint(pem).as_deref() == Some(digits)
 }
 
-/// SHA-256 of a PEM certificate's content, in hexadecimal.
+/// Returns the SHA-256 digest of a PEM certificate in hexadecimal.
 pub fn fingerprint(pem: &str) -> Option<String> {
     Some(digest(&content(pem)?))
 }
 
-/// SHA-256 of a PEM certificate's public key, in hexadecimal, as kubeadm prints it.
+/// Returns the SHA-256 digest of the public key of a PEM certificate in hexadecimal, as kubeadm prints it.
 pub fn key_fingerprint(pem: &str) -> Option<String> {
     let certificate = content(pem)?;
     let (_, outer) = element(&certificate)?.inside?;
     let (_, mut rest) = element(outer)?.inside?;
-    // Version where there is one, number, algorithm, issuer, dates, subject; then the key.
+    // Optional version, serial number, algorithm, issuer, validity and subject precede the key.
     let before = if rest.first() == Some(&0xa0) { 6 } else { 5 };
     for _ in 0..before {
         rest = element(rest)?.after;
@@ -101,7 +100,7 @@ fn digest(bytes: &[u8]) -> String {
     })
 }
 
-/// An element of DER: with its head and without, and what follows it.
+/// A DER element with and without its header, and the bytes after it.
 struct Element<'a> {
     inside: Option<(&'a [u8], &'a [u8])>,
     after: &'a [u8],
@@ -127,40 +126,43 @@ mod tests {
 
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
 
-    fn shown() -> Offered {
-        Offered { kubeconfig: None, shown: vec![PEM.to_owned()] }
+    fn presented() -> DetectedCertificates {
+        DetectedCertificates { kubeconfig: None, presented: vec![PEM.to_owned()] }
     }
 
     #[test]
-    fn a_certificate_that_was_only_shown_needs_its_pin() {
-        assert_eq!(certificates(&shown(), None), Err(TrustError::NotPinned));
+    fn presented_certificate_needs_a_pin() {
+        assert_eq!(certificates(&presented(), None), Err(TrustError::NotPinned));
         let pin = format!("sha256:{}", fingerprint(PEM).unwrap().to_uppercase());
-        let (data, place) = certificates(&shown(), Some(&pin)).unwrap();
+        let (data, position) = certificates(&presented(), Some(&pin)).unwrap();
         assert_eq!(data, to_base64(PEM));
-        assert!(place.to_string().starts_with("TLS handshake, pin"));
+        assert!(position.to_string().starts_with("TLS handshake, pin"));
         let other = format!("sha256:{}", "0".repeat(64));
-        assert_eq!(certificates(&shown(), Some(&other)), Err(TrustError::OtherPin(other)));
-        assert_eq!(certificates(&shown(), Some("x")), Err(TrustError::BadPin("x".to_owned())));
+        assert_eq!(certificates(&presented(), Some(&other)), Err(TrustError::PinMismatch(other)));
+        assert_eq!(certificates(&presented(), Some("x")), Err(TrustError::InvalidPin("x".to_owned())));
     }
 
     #[test]
-    fn a_kubeconfig_already_trusts_its_own() {
-        let offered = Offered { kubeconfig: Some("Q0E=".to_owned()), ..shown() };
-        assert_eq!(certificates(&offered, None).unwrap().0, "Q0E=");
-        assert_eq!(certificates(&Offered::default(), None), Err(TrustError::Nothing));
+    fn kubeconfig_certificates_are_trusted() {
+        let detected = DetectedCertificates { kubeconfig: Some("Q0E=".to_owned()), ..presented() };
+        assert_eq!(certificates(&detected, None).unwrap().0, "Q0E=");
+        assert_eq!(certificates(&DetectedCertificates::default(), None), Err(TrustError::NotFound));
     }
 
     #[test]
-    fn a_pin_beside_a_kubeconfig_must_fit_one_of_the_two() {
+    fn pin_must_match_the_presented_or_the_kubeconfig_certificate() {
         let other = "-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n";
-        let trusted = Offered { kubeconfig: Some(to_base64(format!("{other}{PEM}"))), shown: vec![other.to_owned()] };
+        let trusted = DetectedCertificates {
+            kubeconfig: Some(to_base64(format!("{other}{PEM}"))),
+            presented: vec![other.to_owned()],
+        };
         let pin = format!("sha256:{}", fingerprint(PEM).unwrap());
         assert_eq!(certificates(&trusted, Some(&pin)).unwrap().0, trusted.kubeconfig.clone().unwrap());
         let wrong = format!("sha256:{}", "0".repeat(64));
-        assert_eq!(certificates(&trusted, Some(&wrong)), Err(TrustError::OtherPin(wrong)));
+        assert_eq!(certificates(&trusted, Some(&wrong)), Err(TrustError::PinMismatch(wrong)));
     }
 
-    /// Made by OpenSSL, as its key's digest is.
+    /// Certificate and key digest were created with OpenSSL.
     const KEYED: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUa2MXrhQ9gbNsgZCG7hYHHHUSB2QwCgYIKoZIzj0EAwIw
@@ -176,18 +178,18 @@ S9L2BHzDAiEAxHJ/sG01n2UhGSe0kgJh0uSspxrWhqVhMnfS642zLwM=
     const KEY_DIGEST: &str = "159e14ba4b572c18e5650d57c6b3a943c1c340d90faf59635cfcd4bc0b274319";
 
     #[test]
-    fn a_pin_may_be_that_of_the_key_as_kubeadm_prints_it() {
+    fn pin_can_be_the_key_digest_that_kubeadm_prints() {
         assert_eq!(key_fingerprint(KEYED).as_deref(), Some(KEY_DIGEST));
-        let shown = Offered { kubeconfig: None, shown: vec![PEM.to_owned(), KEYED.to_owned()] };
-        assert_eq!(certificates(&shown, Some(&format!("sha256:{KEY_DIGEST}"))).unwrap().0, to_base64(KEYED));
+        let presented = DetectedCertificates { kubeconfig: None, presented: vec![PEM.to_owned(), KEYED.to_owned()] };
+        assert_eq!(certificates(&presented, Some(&format!("sha256:{KEY_DIGEST}"))).unwrap().0, to_base64(KEYED));
         for cut in 0..KEYED.len() {
-            // Whatever a server shows, nothing breaks.
+            // Truncated certificates must not panic.
             let _ = key_fingerprint(&format!("{}\n-----END CERTIFICATE-----\n", &KEYED[..cut]));
         }
     }
 
     #[test]
-    fn the_fingerprint_is_that_of_the_bytes_inside() {
+    fn fingerprint_is_computed_over_the_der_bytes() {
         // SHA-256 of the single byte 0x30.
         assert_eq!(fingerprint(PEM).unwrap(), "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9");
         assert_eq!(fingerprint("x"), None);

@@ -1,5 +1,5 @@
-//! Every parser of the three crates against damaged documents. The full tier takes minutes for it; `KILN_FUZZ_ROUNDS` makes it as long as
-//! one likes. A failure names its round, and the same round damages the same way again.
+//! Fuzz tests: mutates valid documents and feeds them to every parser of the three crates. `KILN_FUZZ_ROUNDS` sets the number of
+//! mutations per parser. A failure reports its round; the same round always produces the same mutation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,26 +8,26 @@ use kiln_aks_formats::nbv::Inputs;
 use kiln_aks_formats::shell;
 use kiln_bootstrap::compare::{Side, compare};
 use kiln_bootstrap::drift::Record;
-use kiln_bootstrap::review::{Sort, review};
+use kiln_bootstrap::review::{FileKind, review};
 use kiln_bootstrap::{Document, resolve, sources};
 use kiln_node_config::NodeConfig;
 use test_deps::Tier;
 
-/// Half a second for each parser in an unoptimised build; the full tier takes up to a minute for each.
+/// About half a second per parser in a debug build; the full tier spends up to a minute per parser.
 const ROUNDS: u64 = 1_000;
 const FULL_ROUNDS: u64 = 60_000;
 
 fn rounds() -> u64 {
-    let asked = std::env::var("KILN_FUZZ_ROUNDS").ok();
+    let rounds = std::env::var("KILN_FUZZ_ROUNDS").ok();
     let by_tier =
         || if std::env::var(Tier::VARIABLE).ok().as_deref() == Some(Tier::Full.name()) { FULL_ROUNDS } else { ROUNDS };
-    asked.map_or_else(by_tier, |text| text.parse().expect("KILN_FUZZ_ROUNDS is a number"))
+    rounds.map_or_else(by_tier, |text| text.parse().expect("KILN_FUZZ_ROUNDS is a number"))
 }
 
-/// A small generator: the damage must be the same on every machine.
-struct Damage(u64);
+/// Xorshift generator, so that mutations are the same on every machine.
+struct Mutator(u64);
 
-impl Damage {
+impl Mutator {
     fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,9 +35,9 @@ impl Damage {
         usize::try_from(self.0 % (below.max(1) as u64)).expect("below a usize")
     }
 
-    /// One to four wounds.
-    fn wound(&mut self, seeds: &[&str]) -> Vec<u8> {
-        const WORDS: [&str; 16] = [
+    /// Applies one to four mutations to a random seed document.
+    fn mutate(&mut self, seeds: &[&str]) -> Vec<u8> {
+        const TOKENS: [&str; 16] = [
             "null",
             "{}",
             "[]",
@@ -67,8 +67,8 @@ impl Damage {
                     bytes.splice(to..to, copy);
                 }
                 3 => {
-                    let word = WORDS[self.next(WORDS.len())];
-                    bytes.splice(from..from, word.bytes());
+                    let token = TOKENS[self.next(TOKENS.len())];
+                    bytes.splice(from..from, token.bytes());
                 }
                 4 => bytes.truncate(to),
                 _ => {
@@ -82,12 +82,12 @@ impl Damage {
     }
 }
 
-fn hunt(name: &str, seeds: &[&str], target: impl Fn(&[u8])) {
+fn fuzz(name: &str, seeds: &[&str], target: impl Fn(&[u8])) {
     for seed in seeds {
         target(seed.as_bytes());
     }
     for round in 1..=rounds() {
-        let bytes = Damage(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).wound(seeds);
+        let bytes = Mutator(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).mutate(seeds);
         let survived = catch_unwind(AssertUnwindSafe(|| target(&bytes))).is_ok();
         assert!(survived, "{name}: round {round}: {:?}", String::from_utf8_lossy(&bytes));
     }
@@ -99,11 +99,11 @@ const AKS: &str = r#"{"version": "v1", "cluster_config": {"vm_type": 2, "locatio
   "local_dns_profile": {"enable_local_dns": true, "vnet_dns_overrides": {".": {"health_check": {"duration": "1s"}}}}}"#;
 
 #[test]
-fn a_damaged_aks_node_config_is_read_as_far_as_it_goes_and_writes_what_it_reads() {
-    hunt("AKSNodeConfig", &[AKS, "{}"], |bytes| {
+fn mutated_aks_node_config_survives_a_round_trip() {
+    fuzz("AKSNodeConfig", &[AKS, "{}"], |bytes| {
         let parsed = anc::parse(bytes);
         let again = anc::parse(parsed.config.to_json().expose().as_bytes());
-        assert_eq!((again.problem, again.config), (None, parsed.config.clone()));
+        assert_eq!((again.error, again.config), (None, parsed.config.clone()));
         assert!(parsed.config.environment(&Host::default()).len() >= 164);
     });
 }
@@ -111,10 +111,10 @@ fn a_damaged_aks_node_config_is_read_as_far_as_it_goes_and_writes_what_it_reads(
 const CONFIG: &str = include_str!("../../node-config/tests/example.json");
 
 #[test]
-fn a_damaged_node_config_is_refused_or_reads_back_the_same() {
-    hunt("NodeConfig", &[CONFIG], |bytes| {
+fn mutated_node_config_is_rejected_or_survives_a_round_trip() {
+    fuzz("NodeConfig", &[CONFIG], |bytes| {
         if let Ok(config) = NodeConfig::parse(bytes) {
-            let again = NodeConfig::parse(config.to_json().as_bytes()).expect("what is written is read");
+            let again = NodeConfig::parse(config.to_json().as_bytes()).expect("serialized documents parse");
             assert_eq!((again.to_json(), again.hash()), (config.to_json(), config.hash()));
         }
     });
@@ -133,9 +133,9 @@ const CLAIM: &str = "kind: NodeClaim\nmetadata: {name: c, labels: {a: b}}\nspec:
 const SYSTEM: &str = "kind: AKSNodeClass\nspec:\n  linuxOSConfig: {swapFileSize: 1Gi, sysctls: {vmSwappiness: 1, netIpv4IpLocalPortRange: 1 65535}}\n  localDNS: {mode: Required, \
                       vnetDNSOverrides: [{zone: ., cacheDuration: 1h}]}\n";
 
-/// A document that reads as anything at all, as one source; what it says is resolved, explained, checked and derived.
-fn source(name: &str, seeds: &[&str], read: impl Fn(&Document) -> Vec<kiln_bootstrap::Layer>) {
-    hunt(name, seeds, |bytes| {
+/// Parses mutated documents as a source, then resolves, explains, checks and derives their values.
+fn fuzz_source(name: &str, seeds: &[&str], read: impl Fn(&Document) -> Vec<kiln_bootstrap::Source>) {
+    fuzz(name, seeds, |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return };
         let Ok(document) = Document::read("f", text) else { return };
         let resolved = resolve(&read(&document));
@@ -146,27 +146,29 @@ fn source(name: &str, seeds: &[&str], read: impl Fn(&Document) -> Vec<kiln_boots
 }
 
 #[test]
-fn damaged_settings_are_refused_or_resolved() {
-    source("settings", &[SETTINGS, MAP], |document| sources::settings(document).into_iter().collect());
+fn mutated_settings_are_rejected_or_resolved() {
+    fuzz_source("settings", &[SETTINGS, MAP], |document| sources::settings(document).into_iter().collect());
 }
 
 #[test]
-fn damaged_pools_are_refused_or_resolved() {
-    source("NodePool", &[POOL], |document| sources::node_pool(document).into_iter().collect());
+fn mutated_pools_are_rejected_or_resolved() {
+    fuzz_source("NodePool", &[POOL], |document| sources::node_pool(document).into_iter().collect());
 }
 
 #[test]
-fn damaged_claims_are_refused_or_resolved() {
-    source("NodeClaim", &[CLAIM], |document| sources::node_claim(document).into_iter().collect());
+fn mutated_claims_are_rejected_or_resolved() {
+    fuzz_source("NodeClaim", &[CLAIM], |document| sources::node_claim(document).into_iter().collect());
 }
 
 #[test]
-fn damaged_classes_are_refused_or_resolved() {
-    source("AKSNodeClass", &[CLASS, SYSTEM], |document| sources::node_class(document, "amd64").unwrap_or_default());
+fn mutated_classes_are_rejected_or_resolved() {
+    fuzz_source("AKSNodeClass", &[CLASS, SYSTEM], |document| {
+        sources::node_class(document, "amd64").unwrap_or_default()
+    });
 }
 
 #[test]
-fn damaged_arguments_are_refused_or_resolved() {
+fn mutated_arguments_are_rejected_or_resolved() {
     let seeds = [
         "maxPods=30",
         "labels=a=b,c=d",
@@ -175,45 +177,47 @@ fn damaged_arguments_are_refused_or_resolved() {
         "DisableSSH=true",
         "sysctls=vm.swappiness=1",
     ];
-    hunt("--set", &seeds, |bytes| {
+    fuzz("--set", &seeds, |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return };
         match sources::arguments(&[text.to_owned()]) {
-            Ok(layers) => drop(resolve(&layers).explain()),
-            // Without the sign all of it may be a secret.
-            Err(error) if !text.contains('=') => assert_eq!(error.to_string(), "the 1st `--set` is not `name=value`"),
+            Ok(sources) => drop(resolve(&sources).explain()),
+            // Without `=`, the whole argument may be a secret.
+            Err(error) if !text.contains('=') => {
+                assert_eq!(error.to_string(), "`--set` number 1: expected `name=value`")
+            }
             Err(error) => assert!(!text.starts_with("bootstrapToken=") || !error.to_string().contains("hunter2")),
         }
     });
 }
 
 #[test]
-fn a_damaged_file_is_reviewed_as_whatever_it_looks_like_and_every_place_is_in_it() {
+fn findings_of_mutated_files_have_positions_inside_the_file() {
     let seeds = [SETTINGS, MAP, POOL, CLASS, CLAIM, SYSTEM, AKS, CONFIG, INPUTS, COMPONENTS, "{\"A_B\": \"c\"}"];
-    hunt("check", &seeds, |bytes| {
+    fuzz("check", &seeds, |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return };
         let lines = text.split(['\n', '\r']).count() as u64 + 1;
         for finding in review("f", text, None).findings {
             assert!(finding.line >= 1 && finding.line <= lines && finding.column >= 1, "{finding}");
         }
-        for sort in [Sort::Record, Sort::Values, Sort::AksNodeConfig, Sort::NodeConfig] {
-            let _ = review("f", text, Some(sort));
+        for kind in [FileKind::Record, FileKind::Values, FileKind::AksNodeConfig, FileKind::NodeConfig] {
+            let _ = review("f", text, Some(kind));
         }
     });
 }
 
 #[test]
-fn damaged_records_and_configurations_are_refused_or_compared() {
-    let record = r#"{"inputs": {"maxPods": {"value": 30, "kind": "nodeClass", "place": {"variable": "X"}}}, "variables": {"KubeletFlags": "a"}, "hash": "h"}"#;
+fn mutated_records_and_configurations_are_rejected_or_compared() {
+    let record = r#"{"inputs": {"maxPods": {"value": 30, "kind": "nodeClass", "position": {"variable": "X"}}}, "variables": {"KubeletFlags": "a"}, "hash": "h"}"#;
     let whole: Record = serde_json::from_str(record).unwrap();
-    hunt("record", &[record], |bytes| {
+    fuzz("record", &[record], |bytes| {
         let Ok(read) = serde_json::from_slice::<Record>(bytes) else { return };
         let _ = whole.drift(&read);
         let _ = compare(&Side::Record(Box::new(whole.clone())), &Side::Record(Box::new(read)));
     });
     let config = anc::parse(AKS.as_bytes()).config;
-    hunt("diff", &[AKS], |bytes| {
+    fuzz("diff", &[AKS], |bytes| {
         let read = anc::parse(bytes).config;
-        let sides = [config.clone(), read].map(|config| Side::NodeController(Box::new(config)));
+        let sides = [config.clone(), read].map(|config| Side::AksNodeConfig(Box::new(config)));
         let there = compare(&sides[0], &sides[1]).unwrap();
         let back = compare(&sides[1], &sides[0]).unwrap();
         assert_eq!(there.len(), back.len());
@@ -221,11 +225,12 @@ fn damaged_records_and_configurations_are_refused_or_compared() {
 }
 
 #[test]
-fn damaged_scripts_are_refused_or_read() {
-    hunt("script", &["A='b'\nC_1='it'\\''s'\n", "A='\n'\n"], |bytes| {
+fn mutated_scripts_are_rejected_or_survive_a_round_trip() {
+    fuzz("script", &["A='b'\nC_1='it'\\''s'\n", "A='\n'\n"], |bytes| {
         let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let Some(read) = text.and_then(shell::assignments) else { return };
-        let again = read.iter().map(|(name, text)| shell::assignment(name, text).expect("no NUL byte is read"));
+        let again =
+            read.iter().map(|(name, text)| shell::assignment(name, text).expect("the input contains no NUL byte"));
         let again = again.collect::<String>();
         assert_eq!(shell::assignments(&again), Some(read));
     });
@@ -236,12 +241,12 @@ const INPUTS: &str = r#"{"kubernetes_version": "1.33.7", "ca_bundle": "Q0E=", "a
   "subnet_id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/n/subnets/x", "overrides": {"DisableSSH": "true"}}"#;
 
 #[test]
-fn damaged_inputs_are_refused_or_make_a_script() {
-    hunt("inputs", &[INPUTS], |bytes| {
+fn mutated_inputs_are_rejected_or_rendered() {
+    fuzz("inputs", &[INPUTS], |bytes| {
         if let Ok(inputs) = serde_json::from_slice::<Inputs>(bytes)
             && let Ok(variables) = inputs.variables()
         {
-            let script = variables.script().expect("no variable holds a NUL byte");
+            let script = variables.script().expect("no variable contains a NUL byte");
             assert!(script.expose().starts_with("#!/bin/bash\n"));
         }
     });
@@ -251,10 +256,10 @@ const COMPONENTS: &str =
     r#"{"GPUContainerImages": [{"downloadURL": "m/aks-gpu-grid:*", "gpuVersion": {"latestVersion": "1.2-3"}}]}"#;
 
 #[test]
-fn damaged_lists_of_components_and_pointers_are_refused_or_read() {
+fn mutated_components_and_hotfix_pointers_do_not_panic() {
     let components = COMPONENTS;
     let pointer = r#"{"version": "202604.01.1", "hotfixes": {"202604.01": "202604.01.1"}}"#;
-    hunt("components", &[components, pointer], |bytes| {
+    fuzz("components", &[components, pointer], |bytes| {
         let _ = GpuDrivers::from_components(bytes).map(|drivers| drivers.version("standard_nv6ads_a10_v5"));
         if let Ok(text) = std::str::from_utf8(bytes) {
             let _ = hotfix::Pointer::read(text).map(|pointer| pointer.for_build("202604.01.0"));

@@ -1,41 +1,38 @@
-//! What differs between two documents, field by field, and what it costs.
+//! Differences between two documents, field by field, with their effects.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::describe::{Kind, Shape};
+use crate::describe::{FieldType, Shape};
 use crate::effect::Effect;
-use crate::hub::NodeConfig;
+use crate::node_config::NodeConfig;
 use crate::spec::Spec;
 
-/// A field that differs.
+/// A changed field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Its path: `spec.os.sysctl[vm.swappiness]`.
+    /// For example `spec.os.sysctl[vm.swappiness]`.
     pub path: String,
-    /// What it was; nothing where it was not there.
     pub from: Option<Value>,
-    /// What it is to be.
     pub to: Option<Value>,
-    /// What the change costs.
     pub effect: Effect,
 }
 
-/// The differences between two documents in what the node is to be.
+/// Returns the changes between the specs of two documents.
 pub fn between(from: &NodeConfig, to: &NodeConfig) -> Vec<Change> {
     let mut changes = Vec::new();
     if from.spec == to.spec {
         return changes;
     }
-    let value = |config: &NodeConfig| serde_json::to_value(&config.spec).expect("documents have text for names");
+    let value = |config: &NodeConfig| serde_json::to_value(&config.spec).expect("a spec serializes to JSON");
     object("spec", Some(&value(from)), Some(&value(to)), &Spec::shape(), &mut changes);
     changes
 }
 
-/// The costliest effect of changes.
-pub fn highest(changes: &[Change]) -> Effect {
+/// Returns the most disruptive effect of the changes.
+pub fn highest_effect(changes: &[Change]) -> Effect {
     changes.iter().map(|change| change.effect).max().unwrap_or(Effect::None)
 }
 
@@ -44,13 +41,13 @@ fn object(path: &str, from: Option<&Value>, to: Option<&Value>, shape: &Shape, c
         let path = format!("{path}.{name}");
         match shape.field(name) {
             Some(field) => value(&path, a, b, &field.kind, field.effect, changes),
-            // Nobody here reads it, so nothing happens.
+            // An unknown field has no effect, because this version does not read it.
             None => leaf(&path, a, b, Effect::None, changes),
         }
     }
 }
 
-/// The names that two objects have, each with what it has in either.
+/// Returns the fields of two objects with the value in each.
 fn members<'v>(
     from: Option<&'v Value>,
     to: Option<&'v Value>,
@@ -64,7 +61,7 @@ fn value(
     path: &str,
     from: Option<&Value>,
     to: Option<&Value>,
-    kind: &Kind,
+    kind: &FieldType,
     effect: Option<Effect>,
     changes: &mut Vec<Change>,
 ) {
@@ -72,21 +69,22 @@ fn value(
         return;
     }
     match kind {
-        Kind::Object(shape) => object(path, from, to, &shape(), changes),
-        Kind::Map(inner) => {
+        FieldType::Object(shape) => object(path, from, to, &shape(), changes),
+        FieldType::Map(inner) => {
             for (name, a, b) in members(from, to) {
                 value(&format!("{path}[{name}]"), a, b, inner, effect, changes);
             }
         }
-        Kind::List(inner) => match inner.as_ref() {
-            Kind::Object(shape) if shape().key().is_some() => keyed(path, from, to, &shape(), effect, changes),
+        FieldType::List(inner) => match inner.as_ref() {
+            FieldType::Object(shape) if shape().key().is_some() => keyed(path, from, to, &shape(), effect, changes),
             _ => leaf(path, from, to, effect.unwrap_or(Effect::Replace), changes),
         },
         _ => leaf(path, from, to, effect.unwrap_or(Effect::Replace), changes),
     }
 }
 
-/// A list whose elements have names: each is compared with its namesake, and one that comes or goes costs what the list does.
+/// Compares lists whose elements have a key: elements with the same key are compared with each other, and an added or removed element
+/// has the effect of the list.
 fn keyed(
     path: &str,
     from: Option<&Value>,
@@ -95,7 +93,7 @@ fn keyed(
     effect: Option<Effect>,
     changes: &mut Vec<Change>,
 ) {
-    let key = &shape.key().expect("asked before").name;
+    let key = &shape.key().expect("the caller checked that the shape has a key").name;
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let name = |element: &Value| element.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (from, to) = (list(from), list(to));
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_named_by_its_path_and_cost() {
+    fn changes_have_path_and_effect() {
         assert_eq!(
             paths(
                 r#"{"os": {"sysctl": {"a": "1", "b": "2"}}}"#,
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_with_a_name_are_compared_with_their_namesakes() {
+    fn list_elements_are_matched_by_key() {
         let from = r#"{"files": [{"path": "/a", "content": "x"}, {"path": "/b", "mode": "0600"}]}"#;
         let to = r#"{"files": [{"path": "/b", "mode": "0644"}, {"path": "/c"}]}"#;
         assert_eq!(
@@ -169,24 +167,24 @@ mod tests {
     }
 
     #[test]
-    fn another_order_of_named_elements_is_one_change() {
+    fn reordered_elements_are_one_change() {
         let changes =
             paths(r#"{"units": [{"name": "a"}, {"name": "b"}]}"#, r#"{"units": [{"name": "b"}, {"name": "a"}]}"#);
         assert_eq!(changes, [("spec.units".to_owned(), Effect::Restart)]);
     }
 
     #[test]
-    fn a_field_of_a_later_version_costs_nothing_here_and_is_reported() {
+    fn unknown_fields_have_no_effect_and_are_reported() {
         let with = config(r#"{"os": {"color": "blue"}, "files": [{"path": "/a", "x": 1}]}"#);
         assert_eq!(paths("{}", r#"{"os": {"color": "blue"}}"#), [("spec.os.color".to_owned(), Effect::None)]);
         assert_eq!(with.unknown_fields(), ["spec.files[0].x", "spec.os.color"]);
     }
 
     #[test]
-    fn the_costliest_change_counts() {
+    fn highest_effect_is_the_most_disruptive_one() {
         let changes =
             between(&config("{}"), &config(r#"{"os": {"sysctl": {"a": "1"}}, "platform": {"hostName": "n"}}"#));
-        assert_eq!(highest(&changes), Effect::Replace);
-        assert_eq!(highest(&[]), Effect::None);
+        assert_eq!(highest_effect(&changes), Effect::Replace);
+        assert_eq!(highest_effect(&[]), Effect::None);
     }
 }

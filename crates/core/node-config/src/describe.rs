@@ -1,126 +1,118 @@
-//! Documents that know their own fields: name, meaning, form, and what a change costs.
+//! Reflection of documents: name, documentation, type and effect of each field. The `document!` macro declares them together.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::effect::Effect;
-use crate::secrets::{self, Found};
+use crate::secrets::{self, SuspectedSecret};
 
-/// The form of a value.
+/// Type of a field.
 #[derive(Clone, Debug)]
-pub enum Kind {
-    /// Any text.
+pub enum FieldType {
     Text,
-    /// `true` or `false`.
     Boolean,
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     Integer,
-    /// One of these words.
+    /// One of these values.
     Choice(&'static [&'static str]),
     /// Any JSON.
     Any,
-    /// A list.
-    List(Box<Kind>),
-    /// An object with free names.
-    Map(Box<Kind>),
-    /// An object with the fields of a shape.
+    List(Box<FieldType>),
+    /// An object with arbitrary names.
+    Map(Box<FieldType>),
     Object(fn() -> Shape),
 }
 
-/// An object's fields.
+/// Fields of an object.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The name of its type.
+    /// Name of the Rust type.
     pub name: &'static str,
-    /// What it is.
     pub doc: String,
-    /// Its fields.
     pub fields: Vec<FieldInfo>,
 }
 
-/// A field.
+/// Description of a field.
 #[derive(Clone, Debug)]
 pub struct FieldInfo {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub name: String,
-    /// What it means.
     pub doc: String,
-    /// What a change costs. A field that only groups others has none.
+    /// Effect of a change. A field that only groups others has none.
     pub effect: Option<Effect>,
-    /// Its form.
-    pub kind: Kind,
+    pub kind: FieldType,
 }
 
 impl Shape {
-    /// The field of that name.
+    /// Looks up a field by its JSON name.
     pub fn field(&self, name: &str) -> Option<&FieldInfo> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The field that tells elements of a list apart.
+    /// Returns the field that identifies elements of a list.
     pub fn key(&self) -> Option<&FieldInfo> {
         ["name", "path", "host"].into_iter().find_map(|key| self.field(key))
     }
 }
 
-/// A value that knows its form.
+/// A value that can describe its type.
 pub trait Describe {
-    /// The form.
-    fn kind() -> Kind;
+    /// Returns the type.
+    fn kind() -> FieldType;
 
-    /// The paths of fields in it that this version does not know.
+    /// Returns the paths of unknown fields in the value.
     fn unknown(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What looks like a secret in it, where it stands in a field of this name.
-    fn secrets(&self, _name: &str) -> Vec<Found> {
+    /// Returns everything in the value that looks like a secret. `name` is the name of its field.
+    fn secrets(&self, _name: &str) -> Vec<SuspectedSecret> {
         Vec::new()
     }
 }
 
 impl Describe for String {
-    fn kind() -> Kind {
-        Kind::Text
+    fn kind() -> FieldType {
+        FieldType::Text
     }
 
-    fn secrets(&self, name: &str) -> Vec<Found> {
-        let found = |looks_like| Found { path: String::new(), looks_like };
-        secrets::in_text(name, self).map(found).into_iter().collect()
+    fn secrets(&self, name: &str) -> Vec<SuspectedSecret> {
+        let found = |looks_like| SuspectedSecret { path: String::new(), looks_like };
+        secrets::classify_field(name, self).map(found).into_iter().collect()
     }
 }
 
 impl Describe for bool {
-    fn kind() -> Kind {
-        Kind::Boolean
+    fn kind() -> FieldType {
+        FieldType::Boolean
     }
 }
 
 impl Describe for u32 {
-    fn kind() -> Kind {
-        Kind::Integer
+    fn kind() -> FieldType {
+        FieldType::Integer
     }
 }
 
 impl Describe for u64 {
-    fn kind() -> Kind {
-        Kind::Integer
+    fn kind() -> FieldType {
+        FieldType::Integer
     }
 }
 
 impl Describe for Value {
-    fn kind() -> Kind {
-        Kind::Any
+    fn kind() -> FieldType {
+        FieldType::Any
     }
 
-    fn secrets(&self, name: &str) -> Vec<Found> {
-        secrets::named(name, self)
+    fn secrets(&self, name: &str) -> Vec<SuspectedSecret> {
+        secrets::find_in_field(name, self)
     }
 }
 
 impl<T: Describe> Describe for Option<T> {
-    fn kind() -> Kind {
+    fn kind() -> FieldType {
         T::kind()
     }
 
@@ -128,14 +120,14 @@ impl<T: Describe> Describe for Option<T> {
         self.as_ref().map_or_else(Vec::new, T::unknown)
     }
 
-    fn secrets(&self, name: &str) -> Vec<Found> {
+    fn secrets(&self, name: &str) -> Vec<SuspectedSecret> {
         self.as_ref().map_or_else(Vec::new, |value| value.secrets(name))
     }
 }
 
 impl<T: Describe> Describe for Vec<T> {
-    fn kind() -> Kind {
-        Kind::List(Box::new(T::kind()))
+    fn kind() -> FieldType {
+        FieldType::List(Box::new(T::kind()))
     }
 
     fn unknown(&self) -> Vec<String> {
@@ -145,7 +137,7 @@ impl<T: Describe> Describe for Vec<T> {
         self.iter().enumerate().flat_map(of).collect()
     }
 
-    fn secrets(&self, _name: &str) -> Vec<Found> {
+    fn secrets(&self, _name: &str) -> Vec<SuspectedSecret> {
         let of = |(index, element): (usize, &T)| {
             element.secrets("").into_iter().map(move |found| found.within(&format!("[{index}]")))
         };
@@ -154,11 +146,11 @@ impl<T: Describe> Describe for Vec<T> {
 }
 
 impl<T: Describe> Describe for BTreeMap<String, T> {
-    fn kind() -> Kind {
-        Kind::Map(Box::new(T::kind()))
+    fn kind() -> FieldType {
+        FieldType::Map(Box::new(T::kind()))
     }
 
-    fn secrets(&self, _name: &str) -> Vec<Found> {
+    fn secrets(&self, _name: &str) -> Vec<SuspectedSecret> {
         let mut all = Vec::new();
         for (name, value) in self {
             all.extend(value.secrets(name).into_iter().map(|found| found.within(name)));
@@ -167,28 +159,28 @@ impl<T: Describe> Describe for BTreeMap<String, T> {
     }
 }
 
-/// The path of something in a field or an element.
-pub(crate) fn below(place: &str, path: &str) -> String {
+/// Joins the path of a field or an element with a path inside it.
+pub(crate) fn below(parent: &str, path: &str) -> String {
     let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
-    format!("{place}{dot}{path}")
+    format!("{parent}{dot}{path}")
 }
 
-/// What is unknown in a field, with the field's name before each path.
+/// Returns the paths of unknown fields in a field, including its name.
 pub(crate) fn unknown_in(field: &str, value: &impl Describe) -> Vec<String> {
     value.unknown().into_iter().map(|path| below(&camel_case(field), &path)).collect()
 }
 
-/// What looks like a secret in a field, with the field's name before each path.
-pub(crate) fn secrets_in(field: &str, value: &impl Describe) -> Vec<Found> {
+/// Returns suspected secrets in a field, with paths that include its name.
+pub(crate) fn secrets_in(field: &str, value: &impl Describe) -> Vec<SuspectedSecret> {
     value.secrets(field).into_iter().map(|found| found.within(&camel_case(field))).collect()
 }
 
-/// Whether a value is what an absent one would be.
+/// Whether a value equals its default.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// `service_ips` as `serviceIps`.
+/// Converts `service_ips` to `serviceIps`.
 pub(crate) fn camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
@@ -198,13 +190,13 @@ pub(crate) fn camel_case(name: &str) -> String {
     })
 }
 
-/// The lines of a doc comment as one text.
+/// Joins the lines of a doc comment.
 pub(crate) fn doc_text(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
 }
 
-/// Declares an object of a document. `field: Type = Effect` says what a change of the field costs; a field without an effect groups
-/// others. Names that a later minor version added are kept in `extra`.
+/// Declares an object of a document. `field: Type = Effect` declares the effect of changing the field; a field without an effect groups
+/// others. Unknown fields, such as those of later minor versions, are preserved in `extra`.
 macro_rules! document {
     (
         $(#[doc = $doc:literal])*
@@ -221,14 +213,14 @@ macro_rules! document {
                 #[serde(skip_serializing_if = "crate::describe::is_default")]
                 pub $field: $type,
             )*
-            /// Fields that this version does not know.
+            /// Unknown fields.
             #[serde(flatten)]
             pub extra: std::collections::BTreeMap<String, serde_json::Value>,
         }
 
         impl $name {
-            /// Its fields.
-            pub fn shape() -> crate::describe::Shape {
+            /// Describes the fields.
+pub fn shape() -> crate::describe::Shape {
                 crate::describe::Shape {
                     name: stringify!($name),
                     doc: crate::describe::doc_text(&[$($doc),*]),
@@ -243,8 +235,8 @@ macro_rules! document {
         }
 
         impl crate::describe::Describe for $name {
-            fn kind() -> crate::describe::Kind {
-                crate::describe::Kind::Object($name::shape)
+            fn kind() -> crate::describe::FieldType {
+                crate::describe::FieldType::Object($name::shape)
             }
 
             fn unknown(&self) -> Vec<String> {
@@ -253,7 +245,7 @@ macro_rules! document {
                 unknown
             }
 
-            fn secrets(&self, _name: &str) -> Vec<crate::secrets::Found> {
+            fn secrets(&self, _name: &str) -> Vec<crate::secrets::SuspectedSecret> {
                 let mut found = self.extra.secrets("");
                 $(found.extend(crate::describe::secrets_in(stringify!($field), &self.$field));)*
                 found
@@ -264,32 +256,31 @@ macro_rules! document {
     (@effect $effect:ident) => { Some(crate::effect::Effect::$effect) };
 }
 
-/// Declares a word of a fixed set.
+/// Declares an enumeration of a document.
 macro_rules! choice {
-    ($(#[doc = $doc:literal])* pub enum $name:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $word:literal,)* }) => {
+    ($(#[doc = $doc:literal])* pub enum $name:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $text:literal,)* }) => {
         $(#[doc = $doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub enum $name {
-            $($(#[doc = $variant_doc])* #[serde(rename = $word)] $variant,)*
-            /// Nothing was said.
+            $($(#[doc = $variant_doc])* #[serde(rename = $text)] $variant,)*
             #[default]
             #[serde(rename = "")]
             Unset,
         }
 
         impl $name {
-            /// The word.
-            pub fn as_str(self) -> &'static str {
+            /// Returns the name in documents.
+pub fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $word,)*
+                    $(Self::$variant => $text,)*
                     Self::Unset => "",
                 }
             }
         }
 
         impl crate::describe::Describe for $name {
-            fn kind() -> crate::describe::Kind {
-                crate::describe::Kind::Choice(&[$($word),*])
+            fn kind() -> crate::describe::FieldType {
+                crate::describe::FieldType::Choice(&[$($text),*])
             }
         }
     };
@@ -302,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_those_of_json() {
+    fn rust_names_become_json_names() {
         assert_eq!(camel_case("service_ips"), "serviceIps");
         assert_eq!(camel_case("dns"), "dns");
         assert_eq!(doc_text(&[" One line.", " And another."]), "One line. And another.");

@@ -1,35 +1,35 @@
-//! What a change costs.
+//! Effect of a change on a running node.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What it costs to change a field on a running node, cheapest first.
+/// Effect of changing a field on a running node, least disruptive first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// Nothing: it is read when it is needed.
+    /// No side effect.
     None,
-    /// A service reads its files again.
+    /// A service reloads.
     Reload,
-    /// A service restarts; pods stay.
+    /// A service restarts; pods keep running.
     Restart,
-    /// The cluster is asked to change the node's object: a node may not do that itself.
+    /// The cluster changes the Node object, because the node may not do so itself.
     Cluster,
-    /// Pods leave first.
+    /// The node is drained first.
     Drain,
-    /// The machine restarts, after pods left.
+    /// The node is drained and rebooted.
     Reboot,
-    /// Only a new node can have it.
+    /// A new node is required.
     Replace,
 }
 
 impl Effect {
-    /// All effects, cheapest first.
+    /// All effects, least disruptive first.
     pub const ALL: [Self; 7] =
         [Self::None, Self::Reload, Self::Restart, Self::Cluster, Self::Drain, Self::Reboot, Self::Replace];
 
-    /// The word for it in documents.
+    /// Returns the name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -1,12 +1,14 @@
-//! The documents that kiln owns. A `NodeConfig` tells a node what to be; it says where a secret is and never holds one. Beside each
-//! field stands what it costs to change it.
+//! The `NodeConfig` document, which describes the desired state of one node. It names where secrets are and never contains them.
+//!
+//! Each field is declared once, in [`spec`], with its documentation and the [`Effect`] of a change. The JSON schema, the reference page
+//! and the comparison of two documents ([`changes`]) are derived from these declarations.
 
 pub mod canonical;
 pub mod changes;
 mod describe;
 mod effect;
-mod hub;
 pub mod media;
+mod node_config;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
@@ -14,7 +16,7 @@ pub mod spec;
 pub mod v1alpha1;
 mod validate;
 
-pub use describe::{Describe, FieldInfo, Kind, Shape};
+pub use describe::{Describe, FieldInfo, FieldType, Shape};
 pub use effect::Effect;
-pub use hub::{Metadata, NodeConfig, ParseError, Signature, Unsupported};
+pub use node_config::{Metadata, NodeConfig, ParseError, Signature, Unsupported};
 pub use validate::{Invalid, Violation};

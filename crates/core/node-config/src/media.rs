@@ -1,7 +1,7 @@
-//! What the parts of a message are called that brings a document to a node.
+//! Content types of the parts of a MIME message that delivers a document to a node.
 
-/// A part that holds a `NodeConfig`.
+/// Content type of a `NodeConfig`.
 pub const NODE_CONFIG: &str = "application/vnd.kiln.node-config+json";
 
-/// A part that holds the credential that the node joins with, as text. It stands beside a document in custom data and nowhere else.
+/// Content type of the join credential, as text. It is only allowed in custom data.
 pub const CREDENTIAL: &str = "application/vnd.kiln.credential";

@@ -1,27 +1,24 @@
-//! The page that lists every field.
+//! Generates the reference page of all fields.
 
 use std::fmt::Write as _;
 
-use crate::describe::{Kind, Shape};
+use crate::describe::{FieldType, Shape};
 use crate::effect::Effect;
-use crate::hub::Metadata;
+use crate::node_config::Metadata;
 use crate::spec::Spec;
 use crate::v1alpha1::{API_VERSION, KIND};
 
-/// A field with its whole path.
+/// A field with its full path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The path; `[]` for the elements of a list, `[*]` for names that are free.
+    /// Elements of a list are written as `[]`.
     pub path: String,
-    /// The form.
-    pub form: String,
-    /// What a change costs.
+    pub field_type: String,
     pub effect: Effect,
-    /// What it means.
     pub doc: String,
 }
 
-/// Every field of the newest version.
+/// Returns all fields of the newest version.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     collect("metadata", &Metadata::shape(), &mut rows);
@@ -33,12 +30,12 @@ fn collect(path: &str, shape: &Shape, rows: &mut Vec<Row>) {
     for field in &shape.fields {
         let path = format!("{path}.{}", field.name);
         if let Some(effect) = field.effect {
-            rows.push(Row { path: path.clone(), form: form(&field.kind), effect, doc: field.doc.clone() });
+            rows.push(Row { path: path.clone(), field_type: type_name(&field.kind), effect, doc: field.doc.clone() });
         }
         match &field.kind {
-            Kind::Object(shape) => collect(&path, &shape(), rows),
-            Kind::List(inner) => {
-                if let Kind::Object(shape) = inner.as_ref() {
+            FieldType::Object(shape) => collect(&path, &shape(), rows),
+            FieldType::List(inner) => {
+                if let FieldType::Object(shape) = inner.as_ref() {
                     collect(&format!("{path}[]"), &shape(), rows);
                 }
             }
@@ -47,46 +44,46 @@ fn collect(path: &str, shape: &Shape, rows: &mut Vec<Row>) {
     }
 }
 
-fn form(kind: &Kind) -> String {
+fn type_name(kind: &FieldType) -> String {
     match kind {
-        Kind::Text => "text".to_owned(),
-        Kind::Boolean => "true or false".to_owned(),
-        Kind::Integer => "whole number".to_owned(),
-        Kind::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-        Kind::Any => "any JSON".to_owned(),
-        Kind::List(inner) => format!("list of {}", form(inner)),
-        Kind::Map(inner) => format!("names to {}", form(inner)),
-        Kind::Object(_) => "object".to_owned(),
+        FieldType::Text => "string".to_owned(),
+        FieldType::Boolean => "boolean".to_owned(),
+        FieldType::Integer => "integer".to_owned(),
+        FieldType::Choice(names) => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        FieldType::Any => "any JSON".to_owned(),
+        FieldType::List(inner) => format!("list of {}", type_name(inner)),
+        FieldType::Map(inner) => format!("map of {}", type_name(inner)),
+        FieldType::Object(_) => "object".to_owned(),
     }
 }
 
-/// The page, in Markdown.
+/// Returns the page in Markdown.
 pub fn page() -> String {
     let mut out =
-        format!("# {KIND}\n\n`{API_VERSION}`: the document that tells a node what to be. This page is generated.\n\n");
-    out.push_str("It says where a secret is and never holds one: a document with something that looks like a secret is refused.\n");
+        format!("# {KIND}\n\n`{API_VERSION}`: describes the desired state of a node. This page is generated.\n\n");
+    out.push_str("A NodeConfig names where secrets are and never contains them; a document with a value that looks like a secret is rejected.\n");
     out.push_str(
-        "Fields that a node's version does not know are kept and reported. Of two documents the one with the higher\n",
+        "Unknown fields are preserved and reported. The document with the higher `metadata.generation` wins.\n\n",
     );
-    out.push_str("`metadata.generation` wins.\n\n## Effects\n\n| effect | a change means |\n|---|---|\n");
+    out.push_str("## Effects\n\n| effect | applying a change |\n|---|---|\n");
     for effect in Effect::ALL {
-        let _ = writeln!(out, "| {effect} | {} |", meaning(effect));
+        let _ = writeln!(out, "| {effect} | {} |", description(effect));
     }
-    out.push_str("\n## Fields\n\n| field | form | effect | meaning |\n|---|---|---|---|\n");
+    out.push_str("\n## Fields\n\n| field | type | effect | description |\n|---|---|---|---|\n");
     for row in rows() {
-        let _ = writeln!(out, "| `{}` | {} | {} | {} |", row.path, row.form, row.effect, row.doc);
+        let _ = writeln!(out, "| `{}` | {} | {} | {} |", row.path, row.field_type, row.effect, row.doc);
     }
     out
 }
 
-fn meaning(effect: Effect) -> &'static str {
+fn description(effect: Effect) -> &'static str {
     match effect {
-        Effect::None => "nothing: it is read when it is needed",
-        Effect::Reload => "a service reads its files again",
-        Effect::Restart => "a service restarts; pods stay",
-        Effect::Cluster => "the cluster is asked to change the node's object",
-        Effect::Drain => "pods leave first",
-        Effect::Reboot => "the machine restarts, after pods left",
-        Effect::Replace => "only a new node can have it",
+        Effect::None => "has no side effect",
+        Effect::Reload => "reloads a service",
+        Effect::Restart => "restarts a service; pods keep running",
+        Effect::Cluster => "requests the cluster to change the Node object",
+        Effect::Drain => "drains the node first",
+        Effect::Reboot => "drains and reboots the node",
+        Effect::Replace => "requires a new node",
     }
 }

@@ -1,13 +1,13 @@
-//! The JSON Schema of the newest version, made of what the fields know of themselves.
+//! JSON Schema of the newest version, generated from the field declarations.
 
 use serde_json::{Map, Value, json};
 
-use crate::describe::{Kind, Shape};
-use crate::hub::Metadata;
+use crate::describe::{FieldType, Shape};
+use crate::node_config::Metadata;
 use crate::spec::Spec;
 use crate::v1alpha1::{API_VERSION, KIND};
 
-/// The schema. Each field has `x-kiln-effect`. Fields of later versions are allowed, because they are kept.
+/// Returns the schema. Each field has `x-kiln-effect`. Unknown fields are allowed, because they are preserved.
 pub fn node_config() -> Value {
     let mut definitions = Map::new();
     let metadata = object(&Metadata::shape(), &mut definitions);
@@ -42,7 +42,7 @@ fn object(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
     definitions.insert(shape.name.to_owned(), Value::Null);
     let mut properties = Map::new();
     for field in &shape.fields {
-        let mut schema = of_kind(&field.kind, definitions);
+        let mut schema = type_schema(&field.kind, definitions);
         schema["description"] = field.doc.as_str().into();
         if let Some(effect) = field.effect {
             schema["x-kiln-effect"] = effect.as_str().into();
@@ -54,15 +54,15 @@ fn object(shape: &Shape, definitions: &mut Map<String, Value>) -> Value {
     reference
 }
 
-fn of_kind(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
+fn type_schema(kind: &FieldType, definitions: &mut Map<String, Value>) -> Value {
     match kind {
-        Kind::Text => json!({"type": "string"}),
-        Kind::Boolean => json!({"type": "boolean"}),
-        Kind::Integer => json!({"type": "integer", "minimum": 0}),
-        Kind::Choice(words) => json!({"enum": words}),
-        Kind::Any => json!({}),
-        Kind::List(inner) => json!({"type": "array", "items": of_kind(inner, definitions)}),
-        Kind::Map(inner) => json!({"type": "object", "additionalProperties": of_kind(inner, definitions)}),
-        Kind::Object(shape) => object(&shape(), definitions),
+        FieldType::Text => json!({"type": "string"}),
+        FieldType::Boolean => json!({"type": "boolean"}),
+        FieldType::Integer => json!({"type": "integer", "minimum": 0}),
+        FieldType::Choice(names) => json!({"enum": names}),
+        FieldType::Any => json!({}),
+        FieldType::List(inner) => json!({"type": "array", "items": type_schema(inner, definitions)}),
+        FieldType::Map(inner) => json!({"type": "object", "additionalProperties": type_schema(inner, definitions)}),
+        FieldType::Object(shape) => object(&shape(), definitions),
     }
 }

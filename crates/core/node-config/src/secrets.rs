@@ -1,4 +1,4 @@
-//! Finding what must not be in a document: things that look like a secret, wherever they stand.
+//! Detection of values that look like secrets, which a document must not contain.
 
 use std::fmt::Write as _;
 
@@ -8,43 +8,42 @@ use serde_json::Value;
 
 use crate::describe::below;
 
-/// Something that looks like a secret. What it is stays unsaid.
+/// A value that looks like a secret. The value itself is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Where.
+pub struct SuspectedSecret {
     pub path: String,
-    /// What it looks like.
+    /// For example `a private key`.
     pub looks_like: &'static str,
 }
 
-impl Found {
-    /// The same, in a field or an element.
-    pub(crate) fn within(self, place: &str) -> Self {
-        Self { path: below(place, &self.path), ..self }
+impl SuspectedSecret {
+    /// Prepends the path of a field or an element.
+    pub(crate) fn within(self, parent: &str) -> Self {
+        Self { path: below(parent, &self.path), ..self }
     }
 }
 
-/// Everything in a document that looks like a secret.
-pub fn find(document: &Value) -> Vec<Found> {
-    named("", document)
+/// Returns everything in a document that looks like a secret.
+pub fn find(document: &Value) -> Vec<SuspectedSecret> {
+    find_in_field("", document)
 }
 
-/// The same in the value of a field of this name.
-pub(crate) fn named(name: &str, value: &Value) -> Vec<Found> {
+/// Returns everything in the value of a field that looks like a secret.
+pub(crate) fn find_in_field(name: &str, value: &Value) -> Vec<SuspectedSecret> {
     let mut found = Vec::new();
     walk(name, value, &mut String::new(), &mut found);
     found
 }
 
-/// What the text of a field of this name looks like, where it looks like a secret.
-pub(crate) fn in_text(name: &str, text: &str) -> Option<&'static str> {
+/// Returns what kind of secret the text of a field looks like, judged by the name of the field and the text.
+pub(crate) fn classify_field(name: &str, text: &str) -> Option<&'static str> {
     if is_named_secret(name) && !text.is_empty() {
         return Some("a field for a secret");
     }
-    looks_secret(text).or_else(|| looks_secret(&decoded(text.trim())?))
+    classify(text).or_else(|| classify(&decoded(text.trim())?))
 }
 
-fn walk(name: &str, value: &Value, path: &mut String, found: &mut Vec<Found>) {
+fn walk(name: &str, value: &Value, path: &mut String, found: &mut Vec<SuspectedSecret>) {
     let length = path.len();
     match value {
         Value::Object(map) => {
@@ -65,19 +64,21 @@ fn walk(name: &str, value: &Value, path: &mut String, found: &mut Vec<Found>) {
             }
         }
         Value::String(text) => {
-            found.extend(in_text(name, text).map(|looks_like| Found { path: path.clone(), looks_like }));
+            found.extend(
+                classify_field(name, text).map(|looks_like| SuspectedSecret { path: path.clone(), looks_like }),
+            );
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 fn decoded(text: &str) -> Option<String> {
-    // Most texts are none of base64, and their length says so.
+    // The length rules out most texts that are not base64.
     let bytes = if text.len().is_multiple_of(4) { STANDARD.decode(text).ok()? } else { return None };
     String::from_utf8(bytes).ok()
 }
 
-/// Names that hold secrets by themselves, not the names of files with one.
+/// Whether a field name indicates a secret value. Names of files with secrets do not count.
 fn is_named_secret(name: &str) -> bool {
     let backwards = || name.bytes().rev().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
     ["password", "passwd", "secret", "token", "privatekey", "clientkeydata", "accesskey", "apikey"]
@@ -85,14 +86,14 @@ fn is_named_secret(name: &str) -> bool {
         .any(|ending| backwards().take(ending.len()).eq(ending.bytes().rev()))
 }
 
-/// What a text looks like, where it looks like a secret.
-pub fn looks_secret(text: &str) -> Option<&'static str> {
+/// Returns what kind of secret a text looks like.
+pub fn classify(text: &str) -> Option<&'static str> {
     if text.contains("PRIVATE KEY-----") {
         Some("a private key")
     } else if has_join_token(text) {
-        Some("a token to join a cluster with")
+        Some("a bootstrap token")
     } else if has_web_token(text) {
-        Some("a web token")
+        Some("a JSON web token")
     } else if has_url_password(text) {
         Some("a password in a URL")
     } else if text.contains("client-key-data:") || text.contains("\"client-key-data\"") {
@@ -104,7 +105,7 @@ pub fn looks_secret(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Six characters, a dot, sixteen characters, and nothing that makes it part of a longer name.
+/// Detects bootstrap tokens: six characters, a dot and sixteen characters, not part of a longer word.
 fn has_join_token(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let words = text.split(|c: char| !(plain(c) || c == '.' || c == '-' || c == '_' || c.is_ascii_uppercase()));
@@ -113,7 +114,7 @@ fn has_join_token(text: &str) -> bool {
         .any(|(id, secret)| id.len() == 6 && secret.len() == 16 && id.chars().all(plain) && secret.chars().all(plain))
 }
 
-/// Three parts of base64 with dots between, the first two of which are JSON objects.
+/// Detects JSON web tokens: three parts separated by dots, where the first two are base64 of JSON objects.
 fn has_web_token(text: &str) -> bool {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).any(|word| {
         let parts: Vec<&str> = word.split('.').collect();
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_found_wherever_they_stand() {
+    fn secrets_are_found_at_any_depth() {
         let token = "abcdef.0123456789abcdef";
         let encoded = STANDARD.encode(format!("token={token}\n"));
         for document in [
@@ -156,16 +157,16 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_named_and_the_secret_is_not() {
+    fn path_is_reported_without_the_secret() {
         let found = find(&json!({"spec": {"files": [{"content": "abcdef.0123456789abcdef"}]}}));
         assert_eq!(
             found,
-            [Found { path: "spec.files[0].content".to_owned(), looks_like: "a token to join a cluster with" }]
+            [SuspectedSecret { path: "spec.files[0].content".to_owned(), looks_like: "a bootstrap token" }]
         );
     }
 
     #[test]
-    fn names_and_files_that_only_speak_of_secrets_are_none() {
+    fn names_of_secret_files_are_not_secrets() {
         for document in [
             json!({"tlsPrivateKeyFile": "/etc/kubernetes/certs/kubeletserver.key", "authenticationTokenWebhook": "true"}),
             json!({"a": "myhost.internalcloudapp.net", "b": "1.33.7", "c": "https://user@host/path:x@y"}),
@@ -177,14 +178,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_between_any_spaces_is_found(before in "[ \n\"':=,]{1,3}", id in "[a-z0-9]{6}", secret in "[a-z0-9]{16}") {
+        fn token_is_found_between_separators(before in "[ \n\"':=,]{1,3}", id in "[a-z0-9]{6}", secret in "[a-z0-9]{16}") {
             let text = format!("x{before}{id}.{secret}{before}y");
-            prop_assert!(looks_secret(&text).is_some());
+            prop_assert!(classify(&text).is_some());
         }
 
         #[test]
-        fn no_text_makes_the_search_panic(text in "\\PC{0,60}") {
-            let _ = looks_secret(&text);
+        fn search_never_panics(text in "\\PC{0,60}") {
+            let _ = classify(&text);
         }
     }
 }

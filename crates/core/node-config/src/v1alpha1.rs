@@ -1,4 +1,4 @@
-//! `node.kiln.dev/v1alpha1`.
+//! Version `node.kiln.dev/v1alpha1` of the document.
 
 use std::collections::BTreeMap;
 
@@ -6,41 +6,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::describe::is_default;
-use crate::hub::{self, Metadata, Signature};
 use crate::spec::Spec;
+use crate::{Metadata, Signature};
 
-/// The version, as documents name it.
+/// `apiVersion` of the document.
 pub const API_VERSION: &str = "node.kiln.dev/v1alpha1";
 
-/// The kind, as documents name it.
+/// `kind` of the document.
 pub const KIND: &str = "NodeConfig";
 
-/// The document on the wire.
+/// The document as it is serialized.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeConfig {
-    /// [`API_VERSION`].
     pub api_version: String,
-    /// [`KIND`].
     pub kind: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "crate::describe::is_default")]
     pub metadata: Metadata,
-    /// What the node is to be.
     #[serde(default)]
     pub spec: Spec,
-    /// Who vouches for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<Signature>,
-    /// Fields that this version does not know.
+    /// Unknown fields.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Value>,
 }
 
-/// A document on its way to the wire.
+/// Borrowed form of [`NodeConfig`] for serialization.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Written<'c> {
+pub(crate) struct NodeConfigRef<'c> {
     api_version: &'static str,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,29 +47,31 @@ pub(crate) struct Written<'c> {
     extra: &'c BTreeMap<String, Value>,
 }
 
-impl<'c> Written<'c> {
-    pub(crate) fn of(config: &'c hub::NodeConfig) -> Self {
-        let hub::NodeConfig { metadata, spec, signature, extra } = config;
+impl<'c> From<&'c crate::NodeConfig> for NodeConfigRef<'c> {
+    fn from(config: &'c crate::NodeConfig) -> Self {
+        let crate::NodeConfig { metadata, spec, signature, extra } = config;
         let metadata = Some(metadata).filter(|metadata| !is_default(*metadata));
         Self { api_version: API_VERSION, kind: KIND, metadata, spec, signature: signature.as_ref(), extra }
     }
+}
 
-    /// What a signature vouches for.
-    pub(crate) fn unsigned(config: &'c hub::NodeConfig) -> Self {
-        Self { signature: None, ..Self::of(config) }
+impl<'c> NodeConfigRef<'c> {
+    /// The document without its signature, which the signature covers.
+    pub(crate) fn unsigned(config: &'c crate::NodeConfig) -> Self {
+        Self { signature: None, ..Self::from(config) }
     }
 }
 
-impl From<NodeConfig> for hub::NodeConfig {
+impl From<NodeConfig> for crate::NodeConfig {
     fn from(document: NodeConfig) -> Self {
         let NodeConfig { api_version: _, kind: _, metadata, spec, signature, extra } = document;
         Self { metadata, spec, signature, extra }
     }
 }
 
-impl From<hub::NodeConfig> for NodeConfig {
-    fn from(config: hub::NodeConfig) -> Self {
-        let hub::NodeConfig { metadata, spec, signature, extra } = config;
+impl From<crate::NodeConfig> for NodeConfig {
+    fn from(config: crate::NodeConfig) -> Self {
+        let crate::NodeConfig { metadata, spec, signature, extra } = config;
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), metadata, spec, signature, extra }
     }
 }

@@ -1,4 +1,4 @@
-//! What a document may say.
+//! Validation of documents.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,16 +6,15 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::hub::NodeConfig;
+use crate::node_config::NodeConfig;
 use crate::secrets;
 use crate::spec::{CredentialKind, File, GateKind, Spec, TaintEffect};
 
-/// Something that cannot be.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The field.
     pub path: String,
-    /// What is wrong and what would be right. A secret is never shown.
+    /// Never contains a secret.
     pub reason: String,
 }
 
@@ -25,7 +24,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that is wrong with a document.
+/// All invalid fields of a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Invalid(pub Vec<Violation>);
@@ -33,19 +32,19 @@ pub struct Invalid(pub Vec<Violation>);
 struct Checker(Vec<Violation>);
 
 impl Checker {
-    /// What looks like a secret is not repeated, be it the value or the name that a path is made of.
-    fn say(&mut self, path: impl Into<String>, reason: impl Into<String>) {
+    /// Adds a violation. Text that looks like a secret is redacted in the reason and in the path.
+    fn report(&mut self, path: impl Into<String>, reason: impl Into<String>) {
         let (path, reason) = (path.into(), reason.into());
-        let shown = secrets::looks_secret(&path)
+        let shown = secrets::classify(&path)
             .map_or(path.clone(), |_| path.split('[').next().unwrap_or_default().to_owned() + "[***]");
-        let reason = secrets::looks_secret(&reason)
-            .map_or(reason, |looks| format!("the value cannot be this, and it looks like {looks}"));
+        let reason = secrets::classify(&reason)
+            .map_or(reason, |looks_like| format!("invalid value, which looks like {looks_like}"));
         self.0.push(Violation { path: shown, reason });
     }
 
-    fn when(&mut self, wrong: bool, path: impl Into<String>, reason: impl Into<String>) {
-        if wrong {
-            self.say(path, reason);
+    fn report_if(&mut self, invalid: bool, path: impl Into<String>, reason: impl Into<String>) {
+        if invalid {
+            self.report(path, reason);
         }
     }
 
@@ -57,26 +56,26 @@ impl Checker {
         let mut seen = BTreeSet::new();
         for name in names {
             if !seen.insert(name) {
-                self.say(path, format!("`{name}` is there twice"));
+                self.report(path, format!("duplicate `{name}`"));
             }
         }
     }
 }
 
 impl NodeConfig {
-    /// Whether the document can be; all that is wrong, if not.
+    /// Validates the document and returns all violations.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checker = self.values();
-        for found in self.secrets() {
-            checker.say(
+        for found in self.suspected_secrets() {
+            checker.report(
                 found.path,
-                format!("this looks like {}; a document says where a secret is and never holds one", found.looks_like),
+                format!("the value looks like {}; a NodeConfig must not contain secrets", found.looks_like),
             );
         }
         checker.done()
     }
 
-    /// The same without the search for secrets, which costs more than the rest: for a document that was searched when it was read.
+    /// Validates the document without searching for secrets, which costs more than the rest. For documents that were already searched.
     pub fn check_values(&self) -> Result<(), Invalid> {
         self.values().done()
     }
@@ -104,7 +103,7 @@ fn is_version(text: &str) -> bool {
         && plain.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// An absolute path without steps back: what it names is what it says.
+/// Whether the path is absolute and without `.` and `..`.
 fn is_path(path: &str) -> bool {
     path.starts_with('/')
         && path.len() > 1
@@ -139,34 +138,34 @@ fn is_pem(text: &str) -> bool {
 
 fn cluster(spec: &Spec, checker: &mut Checker) {
     let cluster = &spec.cluster;
-    checker.when(!is_https(&cluster.endpoint), "spec.cluster.endpoint", "an `https://` URL is needed");
+    checker.report_if(!is_https(&cluster.endpoint), "spec.cluster.endpoint", "expected an `https://` URL");
     let ca = &cluster.certificate_authority;
-    checker.when(!is_pem(ca), "spec.cluster.certificateAuthority", "PEM certificates are needed");
+    checker.report_if(!is_pem(ca), "spec.cluster.certificateAuthority", "expected PEM certificates");
     for (index, ip) in cluster.dns.service_ips.iter().enumerate() {
         let bad = ip.parse::<std::net::IpAddr>().is_err();
-        checker.when(bad, format!("spec.cluster.dns.serviceIps[{index}]"), format!("`{ip}` is no address"));
+        checker.report_if(bad, format!("spec.cluster.dns.serviceIps[{index}]"), format!("`{ip}` is not an IP address"));
     }
     checker.unique("spec.registries", spec.registries.iter().map(|registry| &registry.host));
     for registry in &spec.registries {
         let path = format!("spec.registries[{}]", registry.host);
-        checker.when(
+        checker.report_if(
             registry.host.is_empty() || registry.host.contains('/'),
             &path,
-            "a host is needed, without a path",
+            "expected a host without a path",
         );
         for mirror in &registry.mirrors {
             let known = mirror.starts_with("https://") || mirror.starts_with("http://");
-            checker.when(!known, format!("{path}.mirrors"), format!("`{mirror}` is no URL"));
+            checker.report_if(!known, format!("{path}.mirrors"), format!("`{mirror}` is not a URL"));
         }
         let ca = &registry.certificate_authority;
-        checker.when(
+        checker.report_if(
             !ca.is_empty() && !is_pem(ca),
             format!("{path}.certificateAuthority"),
-            "PEM certificates are needed",
+            "expected PEM certificates",
         );
     }
     let mtu = spec.network.mtu;
-    checker.when(
+    checker.report_if(
         mtu != 0 && !(576..=65_535).contains(&mtu),
         "spec.network.mtu",
         format!("{mtu} is not between 576 and 65535"),
@@ -175,47 +174,51 @@ fn cluster(spec: &Spec, checker: &mut Checker) {
 
 fn kubelet(spec: &Spec, checker: &mut Checker) {
     let kubelet = &spec.kubelet;
-    checker.when(
+    checker.report_if(
         !is_version(&kubelet.version),
         "spec.kubelet.version",
-        format!("`{}` is no version, as in 1.33.7", kubelet.version),
+        format!("invalid version `{}`; expected a version such as `1.33.7`", kubelet.version),
     );
     for flag in kubelet.flags.keys().filter(|flag| !flag.starts_with("--") || flag.contains(['=', ' '])) {
-        checker.say("spec.kubelet.flags", format!("`{flag}` is no flag: two dashes and a name"));
+        checker.report("spec.kubelet.flags", format!("invalid flag `{flag}`; expected two dashes and a name"));
     }
     for (key, value) in &kubelet.labels {
         let good = is_label(key) && is_label_value(value);
-        checker.when(!good, format!("spec.kubelet.labels[{key}]"), format!("`{key}={value}` is no label"));
+        checker.report_if(!good, format!("spec.kubelet.labels[{key}]"), format!("invalid label `{key}={value}`"));
     }
     for (index, taint) in kubelet.taints.iter().enumerate() {
         let path = format!("spec.kubelet.taints[{index}]");
-        checker.when(
+        checker.report_if(
             !is_label(&taint.key) || !is_label_value(&taint.value),
             &path,
-            format!("`{}={}` is no taint", taint.key, taint.value),
+            format!("invalid taint `{}={}`", taint.key, taint.value),
         );
-        checker.when(taint.effect == TaintEffect::Unset, format!("{path}.effect"), "an effect is needed");
+        checker.report_if(taint.effect == TaintEffect::Unset, format!("{path}.effect"), "the effect is not set");
     }
     checker
         .unique("spec.kubelet.credentialProviders", kubelet.credential_providers.iter().map(|provider| &provider.name));
     for provider in &kubelet.credential_providers {
         let bad = provider.name.is_empty() || provider.name.contains('/');
-        checker.when(bad, "spec.kubelet.credentialProviders", format!("`{}` is no name of a program", provider.name));
+        checker.report_if(
+            bad,
+            "spec.kubelet.credentialProviders",
+            format!("invalid executable name `{}`", provider.name),
+        );
     }
     for (path, folder) in [("spec.kubelet.root", &kubelet.root), ("spec.runtime.root", &spec.runtime.root)] {
-        checker.when(!folder.is_empty() && !is_path(folder), path, format!("`{folder}` is no absolute path"));
+        checker.report_if(!folder.is_empty() && !is_path(folder), path, format!("`{folder}` is not an absolute path"));
     }
     let node_ip = &kubelet.node_ip;
-    checker.when(
+    checker.report_if(
         !node_ip.is_empty() && node_ip.parse::<std::net::IpAddr>().is_err(),
         "spec.kubelet.nodeIp",
-        format!("`{node_ip}` is no address"),
+        format!("`{node_ip}` is not an IP address"),
     );
     let runtime = &spec.runtime.version;
-    checker.when(
+    checker.report_if(
         !runtime.is_empty() && !is_version(runtime),
         "spec.runtime.version",
-        format!("`{runtime}` is no version, as in 2.0.1"),
+        format!("invalid version `{runtime}`; expected a version such as `2.0.1`"),
     );
 }
 
@@ -224,28 +227,32 @@ fn system(spec: &Spec, checker: &mut Checker) {
     for (name, value) in &os.sysctl {
         let good = name.contains(['.', '/']) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
         let path = format!("spec.os.sysctl[{name}]");
-        checker.when(!good || name.contains(".."), &path, format!("`{name}` is no setting of the kernel"));
-        checker.when(value.contains(['\n', '\0']), &path, "a value has one line");
+        checker.report_if(!good || name.contains(".."), &path, format!("invalid kernel parameter `{name}`"));
+        checker.report_if(value.contains(['\n', '\0']), &path, "the value must be a single line");
     }
-    let words = ["", "always", "madvise", "never"];
+    let modes = ["", "always", "madvise", "never"];
     let transparent = os.huge_pages.transparent.as_str();
-    checker.when(
-        !words.contains(&transparent),
+    checker.report_if(
+        !modes.contains(&transparent),
         "spec.os.hugePages.transparent",
-        format!("`{transparent}` is none of always, madvise, never"),
+        format!("unsupported value `{transparent}`; expected `always`, `madvise` or `never`"),
     );
     let defrag = os.huge_pages.defrag.as_str();
-    let known = [&words[..], &["defer", "defer+madvise"]].concat().contains(&defrag);
-    checker.when(
+    let known = [&modes[..], &["defer", "defer+madvise"]].concat().contains(&defrag);
+    checker.report_if(
         !known,
         "spec.os.hugePages.defrag",
-        format!("`{defrag}` is none of always, defer, defer+madvise, madvise, never"),
+        format!("unsupported value `{defrag}`; expected `always`, `defer`, `defer+madvise`, `madvise` or `never`"),
     );
     for name in os.limits.keys().filter(|name| !name.starts_with("Limit")) {
-        checker.say("spec.os.limits", format!("`{name}` is no limit: as in LimitNOFILE"));
+        checker.report("spec.os.limits", format!("invalid limit `{name}`; expected a name such as `LimitNOFILE`"));
     }
     for (index, ca) in os.certificate_authorities.iter().enumerate() {
-        checker.when(!is_pem(ca), format!("spec.os.certificateAuthorities[{index}]"), "a PEM certificate is needed");
+        checker.report_if(
+            !is_pem(ca),
+            format!("spec.os.certificateAuthorities[{index}]"),
+            "expected a PEM certificate",
+        );
     }
 }
 
@@ -255,29 +262,29 @@ fn platform(spec: &Spec, checker: &mut Checker) {
         && is_label(name)
         && !name.contains(['_', '/'])
         && name.chars().all(|c| !c.is_ascii_uppercase());
-    checker.when(!name.is_empty() && !good, "spec.platform.hostName", format!("`{name}` is no host name"));
+    checker.report_if(!name.is_empty() && !good, "spec.platform.hostName", format!("invalid host name `{name}`"));
     checker.unique("spec.platform.users", spec.platform.users.iter().map(|user| &user.name));
     for user in &spec.platform.users {
         let good = user.name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
             && user.name.len() <= 32
             && user.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c));
-        checker.when(
+        checker.report_if(
             !good,
             format!("spec.platform.users[{}]", user.name),
-            "a name of lower-case letters, digits, - and _ is needed",
+            "expected a name of lower-case letters, digits, `-` and `_`",
         );
         let one_line = user.ssh_keys.iter().all(|key| !key.contains(['\n', '\0']) && key.contains(' '));
-        checker.when(
+        checker.report_if(
             !one_line,
             format!("spec.platform.users[{}].sshKeys", user.name),
-            "a key is one line: its kind and itself",
+            "expected one line with key type and key",
         );
     }
     let mount = &spec.platform.temporary_disk.mount_path;
-    checker.when(
+    checker.report_if(
         !mount.is_empty() && !is_path(mount),
         "spec.platform.temporaryDisk.mountPath",
-        format!("`{mount}` is no absolute path"),
+        format!("`{mount}` is not an absolute path"),
     );
 }
 
@@ -289,32 +296,40 @@ fn content(spec: &Spec, checker: &mut Checker) {
     checker.unique("spec.units", spec.units.iter().map(|unit| &unit.name));
     for unit in &spec.units {
         let path = format!("spec.units[{}]", unit.name);
-        checker.when(!is_unit(&unit.name), &path, format!("`{}` is no name of a unit", unit.name));
+        checker.report_if(!is_unit(&unit.name), &path, format!("invalid unit name `{}`", unit.name));
         checker.unique(&format!("{path}.dropIns"), unit.drop_ins.iter().map(|drop_in| &drop_in.name));
         for drop_in in unit.drop_ins.iter().filter(|drop_in| {
             drop_in.name.rsplit_once('.').is_none_or(|(_, ending)| ending != "conf") || drop_in.name.contains('/')
         }) {
-            checker.say(format!("{path}.dropIns[{}]", drop_in.name), "a file name that ends with .conf is needed");
+            checker.report(format!("{path}.dropIns[{}]", drop_in.name), "expected a file name that ends with `.conf`");
         }
     }
 }
 
 fn one_file(file: &File, path: &str, checker: &mut Checker) {
-    checker.when(!is_path(&file.path), path, format!("`{}` is no absolute path", file.path));
+    checker.report_if(!is_path(&file.path), path, format!("`{}` is not an absolute path", file.path));
     let mode = file.mode.as_str();
     let octal = (3..=4).contains(&mode.len()) && mode.bytes().all(|b| (b'0'..=b'7').contains(&b));
-    checker.when(!mode.is_empty() && !octal, format!("{path}.mode"), format!("`{mode}` is no mode, as in 0644"));
-    // A fourth digit is setuid, setgid and sticky. kilnd may not set them once a node runs: a document that does would do so at boot alone.
-    checker.when(
+    checker.report_if(
+        !mode.is_empty() && !octal,
+        format!("{path}.mode"),
+        format!("invalid mode `{mode}`; expected a mode such as `0644`"),
+    );
+    // kilnd's sandbox forbids setuid, setgid and sticky bits on a running node, so a document with them could only be applied at boot.
+    checker.report_if(
         octal && mode.len() == 4 && !mode.starts_with('0'),
         format!("{path}.mode"),
-        format!("`{mode}` is setuid, setgid or sticky: a document gives nobody the rights of another; as in 0755"),
+        format!("mode `{mode}` sets setuid, setgid or sticky, which is not allowed; expected a mode such as `0755`"),
     );
     let both = !file.content.is_empty() && !file.content_base64.is_empty();
-    checker.when(both, path, "content and contentBase64 exclude each other");
-    checker.when(STANDARD.decode(&file.content_base64).is_err(), format!("{path}.contentBase64"), "base64 is needed");
+    checker.report_if(both, path, "`content` and `contentBase64` are mutually exclusive");
+    checker.report_if(
+        STANDARD.decode(&file.content_base64).is_err(),
+        format!("{path}.contentBase64"),
+        "expected base64",
+    );
     for unit in file.restarts.iter().chain(&file.reloads).filter(|unit| !is_unit(unit)) {
-        checker.say(path, format!("`{unit}` is no name of a unit"));
+        checker.report(path, format!("invalid unit name `{unit}`"));
     }
 }
 
@@ -323,23 +338,27 @@ fn policy(spec: &Spec, checker: &mut Checker) {
     let path = "spec.credentialFrom";
     match from.kind {
         CredentialKind::File | CredentialKind::ProtectedSettings => {
-            checker.when(!is_path(&from.name), format!("{path}.name"), format!("`{}` is no absolute path", from.name));
+            checker.report_if(
+                !is_path(&from.name),
+                format!("{path}.name"),
+                format!("`{}` is not an absolute path", from.name),
+            );
         }
         CredentialKind::SystemCredential => {
-            checker.when(from.name.is_empty(), format!("{path}.name"), "a name is needed");
+            checker.report_if(from.name.is_empty(), format!("{path}.name"), "the name is not set");
         }
         CredentialKind::Unset => {
-            checker.when(
+            checker.report_if(
                 !from.name.is_empty() || !from.endpoint.is_empty(),
                 format!("{path}.kind"),
-                "a kind of place is needed",
+                "the kind is not set",
             );
         }
         CredentialKind::CustomData => {
-            checker.when(
+            checker.report_if(
                 !from.name.is_empty(),
                 format!("{path}.name"),
-                "custom data holds one credential, without a name",
+                "custom data contains one credential without a name",
             );
         }
         CredentialKind::AttestedIdentity | CredentialKind::ManagedIdentity => {}
@@ -350,20 +369,24 @@ fn policy(spec: &Spec, checker: &mut Checker) {
         let good = match gate.kind {
             GateKind::UnitActive => is_unit(&gate.target),
             GateKind::FileExists => is_path(&gate.target),
-            // A gate must not depend on another machine: that one's trouble would roll back every node.
+            // A gate must not depend on another machine, whose failure would revert every node.
             GateKind::HttpOk => {
                 ["http://127.0.0.1", "http://localhost", "http://[::1]", "https://127.0.0.1", "https://localhost"]
                     .iter()
-                    .any(|own| {
+                    .any(|local| {
                         gate.target
-                            .strip_prefix(own)
+                            .strip_prefix(local)
                             .is_some_and(|rest| rest.starts_with([':', '/']) || rest.is_empty())
                     })
             }
             GateKind::KubeletHealthy | GateKind::NodeReady => gate.target.is_empty(),
             GateKind::Unset => false,
         };
-        checker.when(!good, path, format!("`{}` is no target of `{}`", gate.target, gate.kind.as_str()));
+        checker.report_if(
+            !good,
+            path,
+            format!("invalid target `{}` for a gate of kind `{}`", gate.target, gate.kind.as_str()),
+        );
     }
 }
 
@@ -373,13 +396,13 @@ mod tests {
 
     use super::*;
 
-    fn good() -> Value {
+    fn minimal() -> Value {
         json!({"cluster": {"endpoint": "https://api.example:443", "certificateAuthority": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"},
                "kubelet": {"version": "1.33.7"}})
     }
 
     fn violations(change: &Value) -> Vec<String> {
-        let mut spec = good();
+        let mut spec = minimal();
         merge(&mut spec, change);
         let config = NodeConfig { spec: serde_json::from_value(spec).unwrap(), ..NodeConfig::default() };
         config
@@ -400,12 +423,12 @@ mod tests {
     }
 
     #[test]
-    fn the_least_document_is_good() {
+    fn minimal_document_is_valid() {
         assert_eq!(violations(&json!({})), Vec::<String>::new());
     }
 
     #[test]
-    fn each_rule_names_the_field_that_breaks_it() {
+    fn violations_name_the_field() {
         for (change, path) in [
             (json!({"cluster": {"endpoint": "http://x"}}), "spec.cluster.endpoint"),
             (json!({"cluster": {"certificateAuthority": "x"}}), "spec.cluster.certificateAuthority"),
@@ -451,20 +474,20 @@ mod tests {
     }
 
     #[test]
-    fn modes_of_three_digits_and_of_four_that_begin_with_0_are_good() {
+    fn modes_without_special_bits_are_valid() {
         for mode in ["", "644", "0644", "777", "0777"] {
             assert_eq!(violations(&json!({"files": [{"path": "/a", "mode": mode}]})), Vec::<String>::new(), "{mode}");
         }
     }
 
     #[test]
-    fn everything_that_is_wrong_is_said_at_once() {
+    fn all_violations_are_reported() {
         assert_eq!(violations(&json!({"cluster": {"endpoint": ""}, "kubelet": {"version": ""}})).len(), 2);
     }
 
     #[test]
-    fn a_planted_secret_is_refused_and_not_shown() {
-        let mut spec = good();
+    fn planted_secret_is_rejected_and_not_shown() {
+        let mut spec = minimal();
         merge(&mut spec, &json!({"files": [{"path": "/a", "content": "abcdef.0123456789abcdef"}]}));
         let config = NodeConfig { spec: serde_json::from_value(spec).unwrap(), ..NodeConfig::default() };
         let error = config.check().unwrap_err().to_string();

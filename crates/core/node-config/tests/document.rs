@@ -1,7 +1,7 @@
-//! Documents as they are read, written and hashed.
+//! Parsing, serialization and hashing of documents.
 
 use kiln_node_config::spec::Spec;
-use kiln_node_config::{Kind, Metadata, NodeConfig, ParseError, secrets, v1alpha1};
+use kiln_node_config::{FieldType, Metadata, NodeConfig, ParseError, secrets, v1alpha1};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ fn example() -> NodeConfig {
 }
 
 #[test]
-fn a_document_has_one_text_whatever_the_order_of_its_fields() {
+fn field_order_does_not_change_the_canonical_text() {
     let mut value: Value = serde_json::from_str(EXAMPLE).unwrap();
     let metadata = value.as_object_mut().unwrap().remove("metadata").unwrap();
     value["metadata"] = metadata;
@@ -21,7 +21,7 @@ fn a_document_has_one_text_whatever_the_order_of_its_fields() {
 }
 
 #[test]
-fn the_signature_is_no_part_of_what_it_signs_and_the_number_no_part_of_what_the_node_is() {
+fn hash_excludes_the_signature_and_spec_hash_excludes_metadata() {
     let mut other = example();
     other.signature = None;
     assert_eq!((other.hash(), other.signed_bytes()), (example().hash(), example().signed_bytes()));
@@ -33,7 +33,7 @@ fn the_signature_is_no_part_of_what_it_signs_and_the_number_no_part_of_what_the_
 }
 
 #[test]
-fn fields_of_a_later_minor_version_are_kept_and_named() {
+fn unknown_fields_are_preserved_and_listed() {
     let mut value: Value = serde_json::from_str(EXAMPLE).unwrap();
     value["spec"]["os"]["color"] = "blue".into();
     value["spec"]["files"][0]["acl"] = "x".into();
@@ -44,7 +44,7 @@ fn fields_of_a_later_minor_version_are_kept_and_named() {
 }
 
 #[test]
-fn another_major_version_is_refused_by_name() {
+fn unsupported_version_is_rejected() {
     let text = EXAMPLE.replace("v1alpha1", "v2");
     let error = NodeConfig::parse(text.as_bytes()).unwrap_err();
     assert!(matches!(&error, ParseError::Unsupported(unsupported) if unsupported.api_version == "node.kiln.dev/v2"));
@@ -52,27 +52,31 @@ fn another_major_version_is_refused_by_name() {
 }
 
 #[test]
-fn a_wrong_form_is_named_by_line_column_and_path() {
+fn wrong_type_is_reported_with_position_and_path() {
     let text = EXAMPLE.replace("\"generation\": 7", "\"generation\": \"seven\"");
-    let ParseError::Form { line, path, .. } = NodeConfig::parse(text.as_bytes()).unwrap_err() else { panic!("a form") };
+    let ParseError::Json { line, path, .. } = NodeConfig::parse(text.as_bytes()).unwrap_err() else {
+        panic!("expected a JSON error")
+    };
     assert_eq!((line, path.as_str()), (4, "metadata.generation"));
     assert!(!NodeConfig::parse(text.as_bytes()).unwrap_err().to_string().contains("seven"));
     let text = EXAMPLE.replace("\"enabled\": true", "\"enabled\": \"yes\"");
-    let ParseError::Form { path, .. } = NodeConfig::parse(text.as_bytes()).unwrap_err() else { panic!("a form") };
+    let ParseError::Json { path, .. } = NodeConfig::parse(text.as_bytes()).unwrap_err() else {
+        panic!("expected a JSON error")
+    };
     assert_eq!(path, "spec.units[0].enabled");
 }
 
-/// Every place of the example that holds a text.
-fn texts(value: &Value, pointer: &str, out: &mut Vec<String>) {
+/// Collects the JSON pointers of all strings.
+fn collect_strings(value: &Value, pointer: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (name, value) in map {
-                texts(value, &format!("{pointer}/{}", name.replace('/', "~1")), out);
+                collect_strings(value, &format!("{pointer}/{}", name.replace('/', "~1")), out);
             }
         }
         Value::Array(list) => {
             for (index, value) in list.iter().enumerate() {
-                texts(value, &format!("{pointer}/{index}"), out);
+                collect_strings(value, &format!("{pointer}/{index}"), out);
             }
         }
         Value::String(_) => out.push(pointer.to_owned()),
@@ -81,29 +85,29 @@ fn texts(value: &Value, pointer: &str, out: &mut Vec<String>) {
 }
 
 #[test]
-fn a_secret_in_any_field_is_refused_and_never_shown() {
+fn secret_in_any_field_is_rejected_and_never_shown() {
     let value: Value = serde_json::from_str(EXAMPLE).unwrap();
-    let mut places = Vec::new();
-    texts(&value, "", &mut places);
-    places.retain(|place| !place.starts_with("/signature") && place != "/apiVersion" && place != "/kind");
-    assert!(places.len() > 40);
-    for place in places {
+    let mut pointers = Vec::new();
+    collect_strings(&value, "", &mut pointers);
+    pointers.retain(|pointer| !pointer.starts_with("/signature") && pointer != "/apiVersion" && pointer != "/kind");
+    assert!(pointers.len() > 40);
+    for pointer in pointers {
         let mut planted = value.clone();
-        *planted.pointer_mut(&place).unwrap() = "x abcdef.0123456789abcdef y".into();
-        let error = NodeConfig::parse(planted.to_string().as_bytes()).expect_err(&place);
+        *planted.pointer_mut(&pointer).unwrap() = "x abcdef.0123456789abcdef y".into();
+        let error = NodeConfig::parse(planted.to_string().as_bytes()).expect_err(&pointer);
         let shown = format!("{error} {error:?}");
-        assert!(!shown.contains("0123456789abcdef"), "{place}: {shown}");
+        assert!(!shown.contains("0123456789abcdef"), "{pointer}: {shown}");
     }
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = NodeConfig::parse(&bytes);
     }
 
     #[test]
-    fn a_document_with_one_byte_changed_is_read_or_refused(at in 0_usize..EXAMPLE.len(), byte in any::<u8>()) {
+    fn document_with_a_changed_byte_is_rejected_or_survives_a_round_trip(at in 0_usize..EXAMPLE.len(), byte in any::<u8>()) {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
         bytes[at] = byte;
         if let Ok(config) = NodeConfig::parse(&bytes) {
@@ -113,17 +117,17 @@ proptest! {
     }
 }
 
-/// A value of a form, with a secret in every text.
-fn planted(kind: &Kind) -> Value {
+/// A value of a type, with a secret in every string.
+fn planted(kind: &FieldType) -> Value {
     match kind {
-        Kind::Text => json!("abcdef.0123456789abcdef"),
-        Kind::Boolean => json!(true),
-        Kind::Integer => json!(1),
-        Kind::Choice(words) => json!(words[0]),
-        Kind::Any => json!({"deep": ["abcdef.0123456789abcdef"], "password": "x"}),
-        Kind::List(inner) => json!([planted(inner), planted(inner)]),
-        Kind::Map(inner) => json!({"one": planted(inner), "accessKey": planted(inner)}),
-        Kind::Object(shape) => {
+        FieldType::Text => json!("abcdef.0123456789abcdef"),
+        FieldType::Boolean => json!(true),
+        FieldType::Integer => json!(1),
+        FieldType::Choice(names) => json!(names[0]),
+        FieldType::Any => json!({"deep": ["abcdef.0123456789abcdef"], "password": "x"}),
+        FieldType::List(inner) => json!([planted(inner), planted(inner)]),
+        FieldType::Map(inner) => json!({"one": planted(inner), "accessKey": planted(inner)}),
+        FieldType::Object(shape) => {
             let fields = shape().fields;
             let mut object: Map<String, Value> =
                 fields.iter().map(|field| (field.name.clone(), planted(&field.kind))).collect();
@@ -134,19 +138,19 @@ fn planted(kind: &Kind) -> Value {
 }
 
 #[test]
-fn a_secret_is_found_in_every_text_that_a_document_has_a_place_for() {
+fn secrets_are_found_in_every_string_field() {
     let document = json!({
         "apiVersion": "node.kiln.dev/v1alpha1",
         "kind": "NodeConfig",
-        "metadata": planted(&Kind::Object(Metadata::shape)),
-        "spec": planted(&Kind::Object(Spec::shape)),
+        "metadata": planted(&FieldType::Object(Metadata::shape)),
+        "spec": planted(&FieldType::Object(Spec::shape)),
         "later": "abcdef.0123456789abcdef",
     });
     let mut everywhere = secrets::find(&document);
     everywhere.sort_by(|a, b| a.path.cmp(&b.path));
     assert!(everywhere.len() > 150, "{}", everywhere.len());
     let config = NodeConfig::from(serde_json::from_value::<v1alpha1::NodeConfig>(document.clone()).unwrap());
-    assert_eq!(config.secrets(), everywhere);
+    assert_eq!(config.suspected_secrets(), everywhere);
     let error = NodeConfig::parse(document.to_string().as_bytes()).unwrap_err().to_string();
     assert!(error.contains("spec.files[1].content") && !error.contains("0123456789abcdef"), "{error}");
 }

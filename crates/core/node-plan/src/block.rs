@@ -1,11 +1,11 @@
-//! Kiln's part of a file that belongs to somebody else.
+//! Kiln's block in a file that other programs write too.
 
 const BEGIN: &str = "# kiln: begin";
 const END: &str = "# kiln: end";
 
-/// The text with kiln's part in it, at its end; without any where the part is empty. What others wrote stays as it is.
-pub fn compose(text: &str, part: &str) -> String {
-    let mut out = String::with_capacity(text.len() + part.len());
+/// The text with kiln's block at its end, or without one if the block is empty. Other lines stay unchanged.
+pub fn compose(text: &str, block: &str) -> String {
+    let mut out = String::with_capacity(text.len() + block.len());
     let mut inside = false;
     for line in text.split_inclusive('\n') {
         match line.trim_end() {
@@ -15,11 +15,11 @@ pub fn compose(text: &str, part: &str) -> String {
             _ => out.push_str(line),
         }
     }
-    if !part.is_empty() {
+    if !block.is_empty() {
         if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }
-        for line in [BEGIN, part.trim_end(), END] {
+        for line in [BEGIN, block.trim_end(), END] {
             out.push_str(line);
             out.push('\n');
         }
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_stays_and_ours_is_replaced() {
+    fn block_is_replaced_and_other_lines_stay() {
         let first = compose("a\nb\n", "one\n");
         assert_eq!(first, "a\nb\n# kiln: begin\none\n# kiln: end\n");
         assert_eq!(compose(&first, "two"), "a\nb\n# kiln: begin\ntwo\n# kiln: end\n");
@@ -44,9 +44,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn putting_a_part_in_twice_is_putting_it_in_once(text in "([a-z #]{0,8}\n){0,5}", part in "[a-z]{0,9}") {
-            let once = compose(&text, &part);
-            prop_assert_eq!(compose(&once, &part), once.clone());
+        fn compose_is_idempotent_and_reversible(text in "([a-z #]{0,8}\n){0,5}", block in "[a-z]{0,9}") {
+            let once = compose(&text, &block);
+            prop_assert_eq!(compose(&once, &block), once.clone());
             prop_assert_eq!(compose(&once, ""), text);
         }
     }

@@ -1,21 +1,20 @@
-//! Identity that only its owner knows: an agent's id, named by a file of the image.
+//! Drop-ins: files of the image that add an agent's id to the identity list.
 
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{IDENTITY, Treatment, overlap};
 
-/// Where drop-ins are, one JSON file per item.
+/// The folder of drop-ins, one JSON file per item.
 pub const DROP_IN_FOLDER: &str = "/etc/kiln/seal.d";
 
-/// One more item of the identity list.
+/// An additional item of the identity list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DropIn {
-    /// What it is called.
     pub name: String,
-    /// Files and folders; `*` stands for any run of characters but `/`.
+    /// Files and folders; `*` matches any characters except `/`.
     pub paths: Vec<String>,
-    /// What becomes of it. An agent makes its id anew by itself, so it is removed unless the file says otherwise.
+    /// Removed by default, because agents create a new id themselves.
     #[serde(default = "removed")]
     pub treatment: Treatment,
     pub why: String,
@@ -25,39 +24,25 @@ fn removed() -> Treatment {
     Treatment::Remove
 }
 
-/// A drop-in that is not taken.
+/// An invalid drop-in.
 #[derive(Debug, thiserror::Error)]
 pub enum BadDropIn {
-    /// It is no JSON of the right shape.
     #[error("{file}: {source}")]
     Syntax {
         file: String,
-        /// What is wrong with it.
         #[source]
         source: serde_json::Error,
     },
-    /// It names nothing or does not say why.
     #[error("{file}: `{field}` is empty")]
-    Empty {
-        file: String,
-        /// The empty field.
-        field: &'static str,
-    },
-    /// A path that could mean anything.
-    #[error("{file}: `{path}` must be absolute, without `..`, and below a folder of the root")]
+    Empty { file: String, field: &'static str },
+    #[error("{file}: `{path}` must be absolute, without `..`, and at least two levels deep")]
     Path { file: String, path: String },
-    /// It would take away what the list treats otherwise.
-    #[error("{file}: `{path}` is a matter of the item `{item}`")]
-    Overlaps {
-        file: String,
-        path: String,
-        /// The item of the list that has it.
-        item: &'static str,
-    },
+    #[error("{file}: `{path}` overlaps the item `{item}`")]
+    Overlaps { file: String, path: String, item: &'static str },
 }
 
 impl DropIn {
-    /// Reads a drop-in. What it names may lie neither in nor over anything of the list.
+    /// Parses a drop-in. Its paths must not overlap the list.
     pub fn parse(file: &str, text: &str) -> Result<Self, BadDropIn> {
         let file = file.to_owned();
         let item: Self = match serde_json::from_str(text) {
@@ -74,7 +59,7 @@ impl DropIn {
             }
         }
         for path in &item.paths {
-            // Two components at least: nobody's id is all of `/etc`.
+            // At least two components: no id is all of `/etc`.
             let deep =
                 path.strip_prefix('/').is_some_and(|rest| rest.split('/').filter(|part| !part.is_empty()).count() >= 2);
             if !deep || path.split('/').any(|part| part == "..") {
@@ -93,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agents_id_is_removed_unless_its_file_says_otherwise() {
+    fn default_treatment_is_remove() {
         let text = r#"{"name": "falcon", "paths": ["/opt/CrowdStrike/falconstore"], "why": "one host per agent id"}"#;
         let item = DropIn::parse("falcon.json", text).expect("a drop-in");
         assert_eq!(item.treatment, Treatment::Remove);
     }
 
     #[test]
-    fn a_drop_in_cannot_reach_what_the_list_decides() {
+    fn paths_must_not_overlap_the_list() {
         for (path, owner) in [
             ("/var/lib/containerd/io.containerd.content.v1.content/blobs", "container-images"),
             ("/var/lib/dpkg", "packages"),
@@ -118,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_in_must_say_what_and_why() {
+    fn name_paths_and_reason_are_required() {
         for text in [
             r#"{"name": "", "paths": ["/opt/a/id"], "why": "y"}"#,
             r#"{"name": "x", "paths": [], "why": "y"}"#,

@@ -1,12 +1,12 @@
-//! What a change costs where one field holds many settings of different weight.
+//! Effects of single settings inside a field that contains many.
 
 use kiln_node_config::Effect;
 use kiln_node_config::changes::Change;
 
-/// Settings of the kubelet that cost more than a restart.
+/// Kubelet settings with a larger effect than a restart.
 const KUBELET: [(&str, Effect); 8] = [
-    // The kubelet keeps what it gave to whom in a file and does not start when the policy no longer fits it, so the file goes, and
-    // with it what running pods were given.
+    // The kubelet records assignments in a state file and does not start if the file does not match the policy. So the file is deleted,
+    // and with it the assignments of running pods.
     ("cpuManagerPolicy", Effect::Drain),
     ("cpuManagerPolicyOptions", Effect::Drain),
     ("memoryManagerPolicy", Effect::Drain),
@@ -14,22 +14,22 @@ const KUBELET: [(&str, Effect); 8] = [
     ("reservedSystemCPUs", Effect::Drain),
     ("topologyManagerPolicy", Effect::Drain),
     ("topologyManagerScope", Effect::Drain),
-    // Running pods are in control groups of the other kind.
+    // Running pods use the other cgroup driver.
     ("cgroupDriver", Effect::Drain),
 ];
 
-/// Names anywhere in the runtime's configuration that no running node can change: its images would be gone.
+/// Keys anywhere in the runtime's configuration that a running node cannot change, because it would lose its images.
 const RUNTIME: [&str; 3] = ["snapshotter", "root", "state"];
 
-/// The change with what it really costs.
+/// The change with its actual effect.
 pub(crate) fn weigh(mut change: Change) -> Change {
     let least = |name: &str| KUBELET.iter().find(|(known, _)| *known == name).map(|(_, effect)| *effect);
     if let Some(name) = inside(&change.path, "spec.kubelet.configuration") {
         change.effect = least(name).map_or(change.effect, |effect| effect.max(change.effect));
     } else if inside(&change.path, "spec.runtime.configuration").is_some() {
-        let (from, to) = (snapshots(change.from.as_ref()), snapshots(change.to.as_ref()));
-        let itself = inside(&change.path, "spec.runtime.configuration").is_some_and(|name| RUNTIME.contains(&name));
-        if itself || from != to {
+        let (from, to) = (fixed_values(change.from.as_ref()), fixed_values(change.to.as_ref()));
+        let is_listed = inside(&change.path, "spec.runtime.configuration").is_some_and(|name| RUNTIME.contains(&name));
+        if is_listed || from != to {
             change.effect = Effect::Replace;
         }
     }
@@ -40,8 +40,8 @@ fn inside<'a>(path: &'a str, map: &str) -> Option<&'a str> {
     path.strip_prefix(map)?.strip_prefix('[')?.strip_suffix(']')
 }
 
-/// Every value below a name of [`RUNTIME`], with where it is.
-fn snapshots(value: Option<&serde_json::Value>) -> Vec<(String, String)> {
+/// Path and value of every key in [`RUNTIME`].
+fn fixed_values(value: Option<&serde_json::Value>) -> Vec<(String, String)> {
     fn walk(path: &str, value: &serde_json::Value, found: &mut Vec<(String, String)>) {
         for (name, inner) in value.as_object().into_iter().flatten() {
             let path = format!("{path}.{name}");
@@ -65,26 +65,26 @@ mod tests {
 
     use super::*;
 
-    fn cost(from: Value, to: Value) -> Effect {
+    fn effect(from: Value, to: Value) -> Effect {
         let config =
             |spec: Value| NodeConfig { spec: serde_json::from_value(spec).expect("a spec"), ..NodeConfig::default() };
         let changes: Vec<Change> = changes::between(&config(from), &config(to)).into_iter().map(weigh).collect();
-        changes::highest(&changes)
+        changes::highest_effect(&changes)
     }
 
     #[test]
-    fn a_policy_of_the_kubelet_costs_a_drain_and_a_plain_setting_a_restart() {
+    fn kubelet_policies_need_a_drain_and_other_settings_a_restart() {
         let kubelet = |name: &str, value: &str| json!({"kubelet": {"configuration": {name: value}}});
-        assert_eq!(cost(kubelet("cpuManagerPolicy", "none"), kubelet("cpuManagerPolicy", "static")), Effect::Drain);
-        assert_eq!(cost(json!({}), kubelet("containerLogMaxSize", "9Mi")), Effect::Restart);
+        assert_eq!(effect(kubelet("cpuManagerPolicy", "none"), kubelet("cpuManagerPolicy", "static")), Effect::Drain);
+        assert_eq!(effect(json!({}), kubelet("containerLogMaxSize", "9Mi")), Effect::Restart);
     }
 
     #[test]
-    fn a_running_node_never_gets_another_snapshotter() {
+    fn snapshotter_and_root_need_a_replacement() {
         let runtime =
             |name: &str, value: &str| json!({"runtime": {"configuration": {"plugins": {"x": {name: value}}}}});
-        assert_eq!(cost(runtime("snapshotter", "overlayfs"), runtime("snapshotter", "btrfs")), Effect::Replace);
-        assert_eq!(cost(runtime("max", "1"), runtime("max", "2")), Effect::Restart);
-        assert_eq!(cost(json!({}), json!({"runtime": {"configuration": {"root": "/data"}}})), Effect::Replace);
+        assert_eq!(effect(runtime("snapshotter", "overlayfs"), runtime("snapshotter", "btrfs")), Effect::Replace);
+        assert_eq!(effect(runtime("max", "1"), runtime("max", "2")), Effect::Restart);
+        assert_eq!(effect(json!({}), json!({"runtime": {"configuration": {"root": "/data"}}})), Effect::Replace);
     }
 }

@@ -1,25 +1,21 @@
-//! What the program found out before it renders a document.
+//! Facts about a machine that rendering a document needs.
 
 use crate::image::Image;
 use crate::join::Credential;
 
-/// What is known of the machine.
+/// Facts about a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What is in its image.
     pub image: Image,
-    /// The name that it has.
     pub host_name: String,
-    /// Whether its control groups are of the second kind.
     pub cgroup_v2: bool,
-    /// How many processors it has; 0 where nobody looked.
+    /// 0 if unknown.
     pub cpus: u32,
-    /// How much memory it has; 0 where nobody looked.
+    /// 0 if unknown.
     pub memory_bytes: u64,
-    /// What it may join with: found where the document says, else kept by the generation in force.
+    /// The join credential: from `spec.credentialFrom`, else from the generation in force.
     pub credential: Option<Credential>,
-    /// Whether it has joined: the kubelet has a certificate of its own.
+    /// Whether the node has joined: the kubelet has its own certificate.
     pub joined: bool,
-    /// Whether the disk is new to the machine.
     pub first_boot: bool,
 }

@@ -1,48 +1,47 @@
-//! What is in an image: versions and places of programs, so that nothing executes a big program to ask.
+//! The content of an image: versions and paths of programs, so that kilnd need not execute them to find out.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The file [`crate::layout::IMAGE`]. What it does not say has a default that an ordinary Debian or Ubuntu has, and then nothing is
-/// known of versions.
+/// The file [`crate::layout::IMAGE`]. Defaults are those of Debian and Ubuntu; without the file, versions are unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Image {
-    /// Kubelets by version.
+    /// Paths of kubelets by version.
     pub kubelets: BTreeMap<String, String>,
-    /// Runtimes (containerd) by version.
+    /// Paths of containerd by version.
     pub runtimes: BTreeMap<String, String>,
-    /// Programs that start containers (`runc`, `nvidia-container-runtime`) by name.
+    /// Paths of OCI runtimes (`runc`, `nvidia-container-runtime`) by name.
     pub container_runtimes: BTreeMap<String, String>,
-    /// The folder of programs that answer for registries.
+    /// The folder of credential providers.
     pub credential_providers: String,
-    /// The folder of network plugins.
+    /// The folder of CNI plugins.
     pub cni_plugins: String,
-    /// The image of the pause container that is in the image.
+    /// The pause image that the image contains.
     pub sandbox_image: String,
-    /// Programs that fetch a credential to join with, by the kind of place.
+    /// Exec plugins by `spec.credentialFrom.kind`.
     pub exec_plugins: BTreeMap<String, ExecPlugin>,
-    /// The service that keeps the clock: `systemd-timesyncd.service`, `chrony.service`, `chronyd.service`.
+    /// `systemd-timesyncd.service`, `chrony.service`, `chronyd.service`.
     pub time_service: String,
-    /// The file of name servers for pods, where it is not `/etc/resolv.conf`.
+    /// The resolver configuration for pods, if it is not `/etc/resolv.conf`.
     pub resolv_conf: String,
-    /// The folder of certificates that an administrator adds.
+    /// The folder for additional certificates.
     pub certificates: String,
-    /// The file of all certificates that programs trust.
+    /// The bundle of trusted certificates.
     pub certificate_bundle: String,
-    /// The disk that does not survive the machine.
+    /// The device of the temporary disk.
     pub temporary_disk: String,
-    /// The machine's interface to its network.
+    /// The primary network interface.
     pub interface: String,
 }
 
-/// A program that fetches a credential.
+/// A program that gets a join credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecPlugin {
     pub command: String,
-    /// Its arguments; `{name}` and `{endpoint}` stand for those of `credentialFrom`. An argument is left out where its text is empty.
+    /// `{name}` and `{endpoint}` are replaced with the values of `credentialFrom`. An argument whose value is empty is left out.
     pub args: Vec<String>,
 }
 
@@ -67,31 +66,31 @@ impl Default for Image {
 }
 
 impl Image {
-    /// The kubelet of a version. An image that lists none has one, of whatever version.
+    /// The path of a kubelet. An image that lists none has one of unknown version.
     pub fn kubelet(&self, version: &str) -> Option<&str> {
         program(&self.kubelets, version, "/usr/bin/kubelet")
     }
 
-    /// The runtime of a version; of the highest where none is asked for.
+    /// The path of containerd; the highest version if `version` is empty.
     pub fn runtime(&self, version: &str) -> Option<&str> {
         program(&self.runtimes, self.runtime_version(version), "/usr/bin/containerd")
     }
 
-    /// The version of the runtime: the one that is asked for, else the highest of the image. Empty where nobody knows.
-    pub fn runtime_version<'a>(&'a self, asked: &'a str) -> &'a str {
-        if asked.is_empty() {
+    /// The version of containerd: the requested one, else the highest of the image. Empty if unknown.
+    pub fn runtime_version<'a>(&'a self, requested: &'a str) -> &'a str {
+        if requested.is_empty() {
             self.runtimes.keys().max_by_key(|version| numbers(version)).map_or("", String::as_str)
         } else {
-            asked
+            requested
         }
     }
 }
 
-fn program<'a>(programs: &'a BTreeMap<String, String>, version: &str, usual: &'a str) -> Option<&'a str> {
-    if programs.is_empty() { Some(usual) } else { programs.get(version).map(String::as_str) }
+fn program<'a>(programs: &'a BTreeMap<String, String>, version: &str, default: &'a str) -> Option<&'a str> {
+    if programs.is_empty() { Some(default) } else { programs.get(version).map(String::as_str) }
 }
 
-/// The numbers of a version, to compare.
+/// The numbers of a version, for comparison.
 pub(crate) fn numbers(version: &str) -> Vec<u64> {
     let plain = version.trim_start_matches('v').split(['-', '+', '~']).next().unwrap_or_default();
     plain.split('.').map(|part| part.parse().unwrap_or_default()).collect()
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_that_says_nothing_has_the_usual_programs() {
+    fn empty_image_file_means_default_paths() {
         let image: Image = serde_json::from_str("{}").expect("empty");
         assert_eq!(image, Image::default());
         assert_eq!(image.kubelet("1.33.7"), Some("/usr/bin/kubelet"));
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_lists_programs_has_no_others() {
+    fn listed_programs_are_the_only_ones() {
         let image: Image = serde_json::from_str(
             r#"{"kubelets": {"1.33.7": "/opt/k"}, "runtimes": {"1.7.9": "/opt/c1", "1.7.27": "/opt/c2"}}"#,
         )

@@ -1,32 +1,29 @@
-//! The credential that a node joins with, as it was found where the document says.
+//! The join credential of a node.
 
 use std::fmt;
 
 use kiln_types::SecretBytes;
 
-/// A credential to join with.
+/// A join credential.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A bearer token: a bootstrap token, or a service account's.
+    /// A bootstrap token or a service account token.
     Token(SecretBytes),
-    /// A client certificate with its key, PEM, which is the kubelet's own from the start.
+    /// A client certificate with its key, PEM, which the kubelet uses directly.
     ClientCertificate(SecretBytes),
-    /// A whole kubeconfig to get the first certificate with.
+    /// A kubeconfig for requesting the first certificate.
     Kubeconfig(SecretBytes),
 }
 
-/// Bytes that are no credential. They may be one with a fault, so they are not shown.
+/// Bytes that are not a credential. They may contain a malformed one, so they are not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{length} bytes that are no credential to join with: a token, a certificate with its key (PEM) or a kubeconfig is needed"
-)]
+#[error("not a join credential ({length} bytes): expected a token, a certificate with its key (PEM) or a kubeconfig")]
 pub struct BadCredential {
-    /// How many bytes there were.
     pub length: usize,
 }
 
 impl Credential {
-    /// What the bytes are.
+    /// Detects the kind of a credential.
     pub fn parse(bytes: &SecretBytes) -> Result<Self, BadCredential> {
         let bad = BadCredential { length: bytes.expose().len() };
         let Ok(text) = std::str::from_utf8(bytes.expose()) else { return Err(bad) };
@@ -44,14 +41,14 @@ impl Credential {
         if token && text.chars().all(plain) { Ok(Self::Token(SecretBytes::new(text))) } else { Err(bad) }
     }
 
-    /// The bytes, from which [`Credential::parse`] reads the same again.
+    /// The bytes; parsing them again gives an equal value.
     pub fn bytes(&self) -> &SecretBytes {
         match self {
             Self::Token(bytes) | Self::ClientCertificate(bytes) | Self::Kubeconfig(bytes) => bytes,
         }
     }
 
-    /// What kind it is, for people.
+    /// The name of the kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Token(_) => "token",
@@ -76,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_known_by_its_form_and_reads_back_the_same() {
+    fn kind_is_detected_and_credential_round_trips() {
         for (text, kind) in [
             ("abcdef.0123456789abcdef\n", "token"),
             ("eyJh.eyJz.c2ln", "token"),
@@ -94,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_credential_is_refused_without_being_shown() {
+    fn other_bytes_are_rejected_without_being_shown() {
         for bad in ["", "hunter2", "abcdef.short", "-----BEGIN PRIVATE KEY-----", "a b.c.d"] {
             let error = parse(bad).expect_err(bad).to_string();
             assert!(bad.is_empty() || !error.contains(bad), "{error}");
@@ -103,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_does_not_print_itself() {
+    fn debug_output_hides_the_credential() {
         let shown = format!("{:?}", parse("abcdef.0123456789abcdef").expect("a token"));
         assert_eq!(shown, "token: ***");
     }

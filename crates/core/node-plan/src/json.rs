@@ -1,8 +1,8 @@
-//! JSON put over JSON.
+//! Merging of JSON values.
 
 use serde_json::{Map, Value};
 
-/// Puts one value over another: objects name by name, everything else as a whole. A name with null goes.
+/// Merges `over` into a value: objects key by key, everything else as a whole. Null removes a key.
 pub(crate) fn merge(into: &mut Value, over: &Value) {
     match (into, over) {
         (Value::Object(into), Value::Object(over)) => {
@@ -18,7 +18,7 @@ pub(crate) fn merge(into: &mut Value, over: &Value) {
     }
 }
 
-/// What is at a path of names.
+/// The value at a path of keys.
 pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_mix_and_everything_else_is_taken_whole() {
+    fn objects_are_merged_and_other_values_replaced() {
         let mut into = json!({"a": {"b": 1, "c": [1, 2]}, "d": 1});
         merge(&mut into, &json!({"a": {"c": [3], "b": null, "e": {"g": null}}, "d": {"f": 2}}));
         assert_eq!(into, json!({"a": {"c": [3], "e": {}}, "d": {"f": 2}}));

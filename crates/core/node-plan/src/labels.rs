@@ -1,6 +1,6 @@
-//! Labels that a node may give itself, by the rules of the API server's `NodeRestriction`.
+//! Labels that a node may set itself, by the rules of the admission plugin `NodeRestriction`.
 
-/// Labels of Kubernetes' own domains that a kubelet sets.
+/// Labels in Kubernetes' own domains that a kubelet may set.
 const OWN: [&str; 12] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -16,10 +16,10 @@ const OWN: [&str; 12] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Domains below which a kubelet sets what it likes.
+/// Domains in which a kubelet may set any label.
 const OWN_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-/// Whether a node may give itself a label. A kubelet does not even start with another one.
+/// Whether a node may set a label on itself. A kubelet refuses to start with any other label.
 pub fn node_may_set(label: &str) -> bool {
     let domain = label.split_once('/').map_or("", |(domain, _)| domain);
     let below = |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'));
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_gives_itself_labels_of_others_and_few_of_kubernetes() {
+    fn node_may_set_foreign_labels_and_few_of_kubernetes() {
         for own in [
             "team",
             "example.com/team",

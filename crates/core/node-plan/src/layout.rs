@@ -1,37 +1,38 @@
-//! Where things are on a node. Every path is absolute; programs that work on another root put it in front.
+//! Paths on a node. All of them are absolute and are looked up below `--root`.
 
-/// Everything that kiln configures.
+/// Configuration of kiln, and the generations.
 pub const ETC: &str = "/etc/kiln";
-/// The link that says which generation holds. Kubelet and the runtime read below it.
+/// The link to the generation in force. Kubelet and containerd read their files through it.
 pub const CURRENT: &str = "/etc/kiln/current";
-/// A folder per generation.
+/// One folder per generation.
 pub const GENERATIONS: &str = "/etc/kiln/generations";
-/// What the image says of kilnd: sources, keys, endpoints. Optional.
+/// Settings of kilnd in the image. Optional.
 pub const SETTINGS: &str = "/etc/kiln/kilnd.json";
-/// Public keys that documents may be signed with, `<key id>.pub`. When there is one, a document must be signed.
+/// Public keys for document signatures, `<key id>.pub`. If there is one, documents must be signed.
 pub const KEYS: &str = "/etc/kiln/keys.d";
-/// What is in the image: versions and places of programs, so that nothing executes a big program to ask.
+/// The content of the image ([`crate::Image`]).
 pub const IMAGE: &str = "/usr/lib/kiln/image.json";
-/// What outlives a restart.
+/// The state ([`crate::State`]).
 pub const STATE: &str = "/var/lib/kiln/state.json";
-/// The machine that this disk belongs to. Written last: what is cut off before it is a first boot again.
+/// The VM id of the machine that owns this disk. Clone detection compares it with DMI. It is written last in a first boot, so that an
+/// interrupted first boot is repeated.
 pub const VM_ID: &str = "/var/lib/kiln/vm-id";
-/// The custom data of this machine, base64 as the medium had it: the medium is there around the first start only.
+/// The custom data of this machine, base64 as on the provisioning media, which Azure detaches after the first boot.
 pub const CUSTOM_DATA: &str = "/var/lib/kiln/custom-data";
-/// The machines that this disk went through.
+/// The machines that had this disk or an ancestor of it.
 pub const ANCESTRY: &str = "/var/lib/kiln/ancestry.log";
-/// Who works on the node's configuration: a lock.
+/// The lock that a process holds while it changes the node.
 pub const LOCK: &str = "/run/kiln/lock";
-/// What this boot is, decided once by `kilnd identity`.
+/// The kind of this boot, written by `kilnd identity`.
 pub const BOOT: &str = "/run/kiln/boot.json";
-/// The gate: kubelet does not start without it. On a file system that no restart survives.
+/// The gate: kubelet and containerd do not start without it. Gone after a reboot.
 pub const READY: &str = "/run/kiln/ready";
-/// What kilnd did last, for people and programs.
+/// The status of the last command.
 pub const STATUS: &str = "/run/kiln/status.json";
-/// What stood where kiln writes, from before kiln: one copy per path, named by [`before`]. Outlives generations.
+/// Backups of files from before kiln, one per path, named by [`before`]. They outlive generations.
 pub const BEFORE: &str = "/var/lib/kiln/before";
-/// The kubelet's client certificate and key, in one file that it renews itself. It stays on the disk of the system also where the
-/// kubelet's folder is on a disk that does not survive: without it every such loss would need a new credential to join with.
+/// The kubelet's client certificate and key, in one file that the kubelet rotates. It is on the OS disk even if the kubelet's data is on the
+/// temporary disk: otherwise a node that loses that disk would need a new join credential.
 pub const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 
 /// The kubelet's unit. It runs `/etc/kiln/current/kubelet $KUBELET_ARGS $KUBELET_REGISTER_ARGS` with the environment files
@@ -41,39 +42,38 @@ pub const KUBELET_UNIT: &str = "kubelet.service";
 /// [`RUNTIME_ENV`].
 pub const RUNTIME_UNIT: &str = "containerd.service";
 
-/// Loads modules. Settings that modules bring come after it.
+/// Loads kernel modules. Settings that depend on modules are applied after it.
 pub const MODULES_UNIT: &str = "systemd-modules-load.service";
-/// Has the boot loader read the arguments of the kernel.
+/// Updates the boot loader configuration after a change of kernel arguments.
 pub const BOOT_LOADER_UNIT: &str = "kiln-boot-loader.service";
-/// Where an administrator's units are.
+/// The folder of local unit files.
 pub const UNITS: &str = "/etc/systemd/system";
-/// The table of file systems.
 pub const FSTAB: &str = "/etc/fstab";
 
 /// In a generation: the document.
 pub const DOCUMENT: &str = "config.json";
-/// In a generation: what it found on the node and changed there.
+/// In a generation: what it changed, and what was there before ([`crate::Manifest`]).
 pub const MANIFEST: &str = "manifest.json";
-/// In a generation: the credential that the node joins with, as it was found.
+/// In a generation: the join credential.
 pub const CREDENTIAL: &str = "credential";
-/// In a generation: the certificate and key that the node was given, where that is how it joins.
+/// In a generation: the client certificate and key, if they are the join credential.
 pub const GIVEN_CERTIFICATE: &str = "client.pem";
 /// In a generation: `KUBELET_ARGS` and proxies.
 pub const KUBELET_ENV: &str = "kubelet.env";
-/// In a generation: `KUBELET_REGISTER_ARGS`, which act when a node registers and never again. Apart, so that a change of a label
-/// restarts nothing.
+/// In a generation: `KUBELET_REGISTER_ARGS`, which only matter when the node registers. A separate file, so that changing a label does not
+/// restart the kubelet.
 pub const REGISTER_ENV: &str = "register.env";
 /// In a generation: the kubelet's configuration.
 pub const KUBELET_CONFIG: &str = "kubelet.json";
-/// In a generation: how the kubelet reaches its API server.
+/// In a generation: the kubelet's kubeconfig.
 pub const KUBECONFIG: &str = "kubeconfig";
-/// In a generation: how the kubelet gets its first certificate.
+/// In a generation: the kubeconfig for requesting the first certificate.
 pub const BOOTSTRAP_KUBECONFIG: &str = "bootstrap-kubeconfig";
-/// In a generation: the certificates of the cluster.
+/// In a generation: the certificate authority of the cluster.
 pub const CLUSTER_CA: &str = "ca.crt";
-/// In a generation: the runtime's configuration.
+/// In a generation: containerd's configuration.
 pub const RUNTIME_CONFIG: &str = "containerd.toml";
-/// In a generation: the runtime's environment.
+/// In a generation: containerd's environment.
 pub const RUNTIME_ENV: &str = "containerd.env";
 
 /// A file of the generation in force.
@@ -81,7 +81,7 @@ pub fn current(file: &str) -> String {
     format!("{CURRENT}/{file}")
 }
 
-/// Where the copy of a file from before kiln is kept.
+/// The path of the backup of a file from before kiln.
 pub fn before(path: &str) -> String {
     format!("{BEFORE}/{}", &kiln_types::sha256_hex(path.as_bytes())[..32])
 }

@@ -1,17 +1,18 @@
-//! What a node is, what it should be, and what lies between, decided purely.
+//! Decides what has to change on a node. Pure: values in, values out.
 //!
-//! [`Desired`] is what a document asks for on one machine, [`Observed`] what is there, and [`Plan`] the way from one to the other,
-//! with a [`Manifest`] that remembers what stood there before. [`State`] is what a node remembers of its generations.
+//! [`Desired`] is the state that a NodeConfig describes for one machine, [`Observed`] is its current state, and [`Plan`] is the ordered list of steps from
+//! one to the other, with a [`Manifest`] of what was there before kiln. [`State`] records which generation is in force, which is on
+//! trial and which were rejected.
 //!
-//! [`identity`] lists what a copy of a disk must not share with its donor, and
-//! [`kiln_types::clone_credential`] says how a clone is to join, or why none can be made.
+//! [`identity`] lists what a clone must not share with its donor, and
+//! [`kiln_types::clone_credential`] decides how a clone joins, or why it cannot.
 
-mod artifact;
 pub mod block;
 mod desired;
 mod drop_in;
 mod effects;
 mod facts;
+mod file;
 mod findings;
 pub mod identity;
 mod image;
@@ -25,15 +26,15 @@ mod plan;
 mod state;
 mod toml;
 
-pub use artifact::{Affect, Artifact, Content, Owner};
-pub use desired::{Account, Block, Desired, Late, Mount, Setting, Unfit};
+pub use desired::{Account, Block, Deferred, Desired, IncompatibleConfig, Mount, Setting};
 pub use drop_in::{BadDropIn, DROP_IN_FOLDER, DropIn};
 pub use facts::Facts;
+pub use file::{AffectedUnit, Comparison, DesiredFile, FileContent, FileState, Owner};
 pub use findings::Findings;
 pub use identity::{IDENTITY, Item, Treatment};
 pub use image::{ExecPlugin, Image};
 pub use join::{BadCredential, Credential};
-pub use manifest::{Before, Foreign, Manifest};
-pub use observed::{Against, Observed, Questions, Seen};
-pub use plan::{Ask, Plan, Step, Verdict};
-pub use state::{Generation, Offer, Refusal, Return, State, Trial};
+pub use manifest::{ManagedFile, Manifest};
+pub use observed::{Observed, ToObserve};
+pub use plan::{Plan, PlanAction, Request, Step, unit_for_path};
+pub use state::{Admission, Generation, Rejection, Revert, State, Trial};

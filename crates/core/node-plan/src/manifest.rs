@@ -1,110 +1,75 @@
-//! What a generation changed outside its folder, and what stood there before kiln: enough to put everything back.
+//! What a generation changed outside its folder and what was there before kiln: enough to restore everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::artifact::{Affect, Artifact, Owner};
-use crate::desired::{Desired, Late};
+use crate::desired::{Deferred, Desired};
+use crate::file::{AffectedUnit, DesiredFile, FileState};
 use crate::layout;
-use crate::observed::{Observed, Seen};
+use crate::observed::Observed;
 
 /// The file [`layout::MANIFEST`] of a generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Manifest {
-    /// Files of the folder with the hashes of what was written; secrets and links without.
+    /// Files of the folder with the hashes of what was written; none for secrets and links.
     pub files: BTreeMap<String, Option<String>>,
-    /// Files elsewhere.
-    pub elsewhere: BTreeMap<String, Foreign>,
-    /// Settings of the kernel with their values from before kiln.
+    /// Files outside the folder.
+    pub elsewhere: BTreeMap<String, ManagedFile>,
+    /// Kernel settings with their values from before kiln.
     pub settings: BTreeMap<String, String>,
-    /// Accounts that kiln looks after.
+    /// Accounts that kiln manages.
     pub accounts: BTreeSet<String>,
-    /// Units that kiln lets start by themselves or not, with how that was before.
+    /// Units that kiln enabled or disabled, with their previous state.
     pub enabled: BTreeMap<String, bool>,
-    /// Paths that kiln mounts a disk on.
+    /// Mount points that kiln manages.
     pub mounts: BTreeSet<String>,
-    /// Whether kiln keeps pods from the metadata service.
+    /// Whether kiln blocks pods from the metadata service.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub blocks_metadata: bool,
 }
 
-/// A file elsewhere.
+/// A file outside the generation's folder that kiln manages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Foreign {
-    /// What stood there before kiln.
-    pub before: Before,
-    /// Who must hear when it changes.
+pub struct ManagedFile {
+    /// What was there before kiln. The content of a file is kept at [`layout::before`].
+    pub before: FileState,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub affects: Vec<Affect>,
-    /// Whether the service manager reads it.
+    pub affects: Vec<AffectedUnit>,
+    /// Whether systemd reads it.
     #[serde(default)]
     pub unit: bool,
 }
 
-/// What stood at a path before kiln.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Before {
-    /// Nothing.
-    Absent,
-    /// A file, whose content is kept at [`layout::before`].
-    File {
-        /// The hash of its content.
-        sha256: String,
-        mode: u32,
-        /// Its owner and group.
-        owner: Owner,
-    },
-    /// A symbolic link.
-    Link {
-        /// Where to.
-        target: String,
-    },
-}
-
-impl Before {
-    fn of(seen: &Seen) -> Self {
-        match seen {
-            Seen::File { sha256, mode, owner } => {
-                Self::File { sha256: sha256.clone(), mode: *mode, owner: owner.clone() }
-            }
-            Seen::Link { target } => Self::Link { target: target.clone() },
-            Seen::Absent | Seen::Other => Self::Absent,
-        }
-    }
-
-    /// Whether it stands there again.
-    pub(crate) fn is(&self, seen: &Seen) -> bool {
-        *seen != Seen::Other && *self == Self::of(seen)
-    }
-}
-
 impl Manifest {
-    /// The manifest of a desired state. What the one before remembers of a path holds: it was there before kiln.
+    /// The manifest of a desired state. Where the previous manifest knows a path, its record stays: only that one is from before kiln.
     pub fn next(desired: &Desired, observed: &Observed) -> Self {
         let nothing = Self::default();
         let last = observed.manifest.as_ref().unwrap_or(&nothing);
-        let foreign = |file: &Artifact, unit: bool| {
-            let before = last.elsewhere.get(&file.path).map(|foreign| foreign.before.clone());
-            let before = before.unwrap_or_else(|| Before::of(observed.seen(&file.path)));
-            (file.path.clone(), Foreign { before, affects: file.affects.clone(), unit })
+        let managed = |file: &DesiredFile, unit: bool| {
+            let before = last.elsewhere.get(&file.path).map(|managed| managed.before.clone());
+            let before = before.unwrap_or_else(|| match observed.file(&file.path) {
+                // A folder or device in the way makes the write fail; there is nothing to restore.
+                FileState::Other => FileState::Absent,
+                state => state.clone(),
+            });
+            (file.path.clone(), ManagedFile { before, affects: file.affects.clone(), unit })
         };
         let setting = |path: &String| {
             let before = last.settings.get(path).or_else(|| observed.settings.get(path))?;
             Some((path.clone(), before.clone()))
         };
-        let enabled = |late: &Late| match late {
-            Late::Enabled { unit, .. } => {
+        let enabled = |deferred: &Deferred| match deferred {
+            Deferred::Enabled { unit, .. } => {
                 let before = last.enabled.get(unit).or_else(|| observed.enabled.get(unit)).copied();
                 Some((unit.clone(), before.unwrap_or_default()))
             }
             _ => None,
         };
-        let mount = |late: &Late| match late {
-            Late::Mount(mount) => Some(mount.path.clone()),
+        let mount = |deferred: &Deferred| match deferred {
+            Deferred::Mount(mount) => Some(mount.path.clone()),
             _ => None,
         };
         Self {
@@ -112,38 +77,38 @@ impl Manifest {
             elsewhere: desired
                 .elsewhere
                 .iter()
-                .map(|file| foreign(file, false))
-                .chain(desired.units().map(|file| foreign(file, true)))
+                .map(|file| managed(file, false))
+                .chain(desired.units().map(|file| managed(file, true)))
                 .collect(),
             settings: desired.kernel.iter().filter_map(|wanted| setting(&wanted.path)).collect(),
             accounts: desired.accounts.iter().map(|account| account.name.clone()).collect(),
-            enabled: desired.late.iter().filter_map(enabled).collect(),
-            mounts: desired.late.iter().filter_map(mount).collect(),
+            enabled: desired.deferred.iter().filter_map(enabled).collect(),
+            mounts: desired.deferred.iter().filter_map(mount).collect(),
             blocks_metadata: desired.block_metadata,
         }
     }
 
-    /// This one, the generation's in force, with what another that was cut off on its way may have left.
+    /// This manifest, of the generation in force, with what an interrupted generation may have left behind.
     #[must_use]
-    pub fn merge(mut self, cut_off: Self) -> Self {
-        for (path, foreign) in cut_off.elsewhere {
-            self.elsewhere.entry(path).or_insert(foreign);
+    pub fn merge(mut self, interrupted: Self) -> Self {
+        for (path, managed) in interrupted.elsewhere {
+            self.elsewhere.entry(path).or_insert(managed);
         }
-        for (path, value) in cut_off.settings {
+        for (path, value) in interrupted.settings {
             self.settings.entry(path).or_insert(value);
         }
-        for (unit, enabled) in cut_off.enabled {
+        for (unit, enabled) in interrupted.enabled {
             self.enabled.entry(unit).or_insert(enabled);
         }
-        self.accounts.extend(cut_off.accounts);
-        self.mounts.extend(cut_off.mounts);
-        self.blocks_metadata |= cut_off.blocks_metadata;
+        self.accounts.extend(interrupted.accounts);
+        self.mounts.extend(interrupted.mounts);
+        self.blocks_metadata |= interrupted.blocks_metadata;
         self
     }
 
-    /// The file, for the generation's folder.
-    pub fn artifact(&self) -> Artifact {
+    /// The manifest as a file of the generation's folder.
+    pub fn to_file(&self) -> DesiredFile {
         let text = kiln_node_config::canonical::text(self) + "\n";
-        Artifact { mode: 0o600, ..Artifact::plain(layout::MANIFEST, text) }
+        DesiredFile::new(layout::MANIFEST, text, 0o600)
     }
 }

@@ -1,18 +1,20 @@
-//! Which generation holds, which is on trial, and which came back: what a node remembers across restarts.
+//! Which generation is in force, which is on trial and which were rejected: what a node remembers across reboots.
 //!
-//! A new generation is on trial until somebody saw the node healthy with it. One that fails its trial comes back by itself, once; the
-//! generation before it is then in force and is not put on trial again.
+//! Trial and commit: a new generation is in force at once, but only on trial. When its health gates pass, [`State::commit`] makes it the
+//! generation to go back to. When they do not, [`State::fail_trial`] puts the committed generation in force again and records the failed
+//! one as rejected, so that the same document is not applied again automatically. kilnd writes the state *before* it changes the
+//! machine: if it is interrupted, the next boot reads what should be in force and finishes the change.
 
 use serde::{Deserialize, Serialize};
 
-/// How many restarts of the machine a trial survives. A trial that is cut off by one restart goes on: power fails, people reboot. One
-/// that sees a second restart is taken for the cause of it.
-const RESTARTS_OF_A_TRIAL: u32 = 1;
+/// How many reboots a trial survives. Power fails and people reboot, so one reboot does not end a trial; a second one is taken as caused
+/// by the generation on trial.
+const TRIAL_REBOOTS: u32 = 1;
 
-/// How many refusals are remembered. A document is offered by few places, each with one document at a time.
-const REFUSALS: usize = 8;
+/// How many rejections are kept. Few sources offer documents, and each offers one at a time.
+const REJECTIONS: usize = 8;
 
-/// One document on one node.
+/// A NodeConfig that was accepted on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Generation {
@@ -24,65 +26,66 @@ pub struct Generation {
     pub source: String,
 }
 
-/// A generation that nobody has seen healthy yet.
+/// A generation in force whose health gates have not passed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trial {
     pub generation: Generation,
-    /// How often the machine restarted during it.
+    /// How often the machine rebooted during the trial.
     #[serde(default)]
     pub restarts: u32,
 }
 
-/// A document that came back.
+/// A document that was reverted or rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refusal {
+pub struct Rejection {
     pub number: u64,
     pub hash: String,
-    /// Why it came back.
     pub reason: String,
 }
 
-/// What a node remembers.
+/// The content of [`crate::layout::STATE`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// The last generation that was seen healthy.
+    /// The last generation that passed its health gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committed: Option<Generation>,
-    /// The generation on trial, which is the one in force.
+    /// The generation on trial. It is the one in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// Documents that came back: not applied again by themselves.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<Refusal>,
+    /// Documents that are not applied again automatically. Earlier versions called the field `refused`; their files are read as they
+    /// are, or a document that was reverted before an upgrade of kilnd would be applied again after it.
+    #[serde(default, alias = "refused", skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<Rejection>,
 }
 
-/// What to do with a document that is offered.
+/// Whether a candidate may be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// It is in force already.
+pub enum Admission {
+    /// The same document is in force already.
     InForce,
-    /// One with a higher number is in force, or another one with the same number.
+    /// A document with a higher number, or another one with the same number, is in force.
     Outranked {
         /// The number in force.
         by: u64,
     },
-    /// It came back before.
-    Refused { reason: String },
-    /// It is to be applied.
-    Take,
+    /// The document was reverted or rolled back before.
+    Rejected {
+        reason: String,
+    },
+    Accept,
 }
 
-/// What becomes of a trial that failed.
+/// The result of a failed trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Return {
+pub enum Revert {
     /// This generation is in force again.
     To(Generation),
-    /// There is none before it: the node stays as it is and says so.
-    Nowhere,
-    /// Nothing is on trial, so nothing comes back.
+    /// No generation was ever committed: the one on trial stays in force.
+    NoPrevious,
+    /// No generation is on trial.
     NoTrial,
 }
 
@@ -92,52 +95,52 @@ impl State {
         self.trial.as_ref().map(|trial| &trial.generation).or(self.committed.as_ref())
     }
 
-    /// What to do with a document that is offered. The highest number wins, so that an old medium never undoes a change.
-    pub fn offered(&self, number: u64, hash: &str) -> Offer {
-        if let Some(refusal) = self.refused.iter().find(|refusal| refusal.hash == hash) {
-            return Offer::Refused { reason: refusal.reason.clone() };
+    /// Whether a candidate may be applied. The highest number wins, so that old provisioning media never undo a later change.
+    pub fn admit(&self, number: u64, hash: &str) -> Admission {
+        if let Some(rejection) = self.rejected.iter().find(|rejection| rejection.hash == hash) {
+            return Admission::Rejected { reason: rejection.reason.clone() };
         }
         match self.in_force() {
-            Some(now) if now.hash == hash => Offer::InForce,
-            Some(now) if now.number >= number => Offer::Outranked { by: now.number },
-            _ => Offer::Take,
+            Some(now) if now.hash == hash => Admission::InForce,
+            Some(now) if now.number >= number => Admission::Outranked { by: now.number },
+            _ => Admission::Accept,
         }
     }
 
-    /// A generation is in force from now on, on trial. One that was on trial until now was never seen healthy and is forgotten.
-    pub fn tried(&mut self, generation: Generation) {
+    /// Puts a generation in force, on trial. A generation that was on trial until now never passed its gates and is forgotten.
+    pub fn start_trial(&mut self, generation: Generation) {
         self.trial = Some(Trial { generation, restarts: 0 });
     }
 
-    /// The node was seen healthy with the generation in force.
-    pub fn confirmed(&mut self) {
+    /// Commits the generation on trial.
+    pub fn commit(&mut self) {
         if let Some(trial) = self.trial.take() {
             self.committed = Some(trial.generation);
         }
     }
 
-    /// The machine starts again. Says what came back, if something did.
-    pub fn restarted(&mut self) -> Option<Return> {
+    /// Records a reboot. Returns the revert if it was one reboot too many.
+    pub fn note_restart(&mut self) -> Option<Revert> {
         let trial = self.trial.as_mut()?;
         trial.restarts += 1;
-        (trial.restarts > RESTARTS_OF_A_TRIAL).then(|| self.failed("the machine restarted twice while it was on trial"))
+        (trial.restarts > TRIAL_REBOOTS).then(|| self.fail_trial("the machine rebooted twice during the trial"))
     }
 
-    /// The generation in force is not healthy.
-    pub fn failed(&mut self, reason: &str) -> Return {
-        let Some(trial) = &self.trial else { return Return::NoTrial };
-        let Some(before) = self.committed.clone() else { return Return::Nowhere };
+    /// Ends the trial because the node is not healthy.
+    pub fn fail_trial(&mut self, reason: &str) -> Revert {
+        let Some(trial) = &self.trial else { return Revert::NoTrial };
+        let Some(before) = self.committed.clone() else { return Revert::NoPrevious };
         let Generation { number, hash, .. } = trial.generation.clone();
-        self.refused.push(Refusal { number, hash, reason: reason.to_owned() });
-        let excess = self.refused.len().saturating_sub(REFUSALS);
-        self.refused.drain(..excess);
+        self.rejected.push(Rejection { number, hash, reason: reason.to_owned() });
+        let excess = self.rejected.len().saturating_sub(REJECTIONS);
+        self.rejected.drain(..excess);
         self.trial = None;
-        Return::To(before)
+        Revert::To(before)
     }
 
-    /// A person asks for a document that came back: it may be tried again.
-    pub fn forgive(&mut self, hash: &str) {
-        self.refused.retain(|refusal| refusal.hash != hash);
+    /// Forgets a rejection: a person asked for this document again.
+    pub fn clear_rejection(&mut self, hash: &str) {
+        self.rejected.retain(|rejection| rejection.hash != hash);
     }
 }
 
@@ -151,81 +154,88 @@ mod tests {
 
     fn committed(number: u64) -> State {
         let mut state = State::default();
-        state.tried(generation(number));
-        state.confirmed();
+        state.start_trial(generation(number));
+        state.commit();
         state
     }
 
     #[test]
-    fn the_highest_number_wins_and_a_document_in_force_is_not_applied_again() {
+    fn highest_number_wins_and_document_in_force_is_not_applied_again() {
         let mut state = committed(3);
-        assert_eq!(state.offered(3, "h3"), Offer::InForce);
-        assert_eq!(state.offered(2, "h2"), Offer::Outranked { by: 3 });
-        assert_eq!(state.offered(3, "other"), Offer::Outranked { by: 3 });
-        assert_eq!(state.offered(4, "h4"), Offer::Take);
-        state.tried(generation(5));
-        assert_eq!(state.offered(4, "h4"), Offer::Outranked { by: 5 });
-        assert_eq!(State::default().offered(0, "h"), Offer::Take);
+        assert_eq!(state.admit(3, "h3"), Admission::InForce);
+        assert_eq!(state.admit(2, "h2"), Admission::Outranked { by: 3 });
+        assert_eq!(state.admit(3, "other"), Admission::Outranked { by: 3 });
+        assert_eq!(state.admit(4, "h4"), Admission::Accept);
+        state.start_trial(generation(5));
+        assert_eq!(state.admit(4, "h4"), Admission::Outranked { by: 5 });
+        assert_eq!(State::default().admit(0, "h"), Admission::Accept);
     }
 
     #[test]
-    fn a_trial_that_fails_comes_back_once_and_is_not_tried_again_by_itself() {
+    fn failed_trial_is_reverted_once_and_not_applied_again_automatically() {
         let mut state = committed(1);
-        state.tried(generation(2));
-        assert_eq!(state.failed("no kubelet"), Return::To(generation(1)));
+        state.start_trial(generation(2));
+        assert_eq!(state.fail_trial("no kubelet"), Revert::To(generation(1)));
         assert_eq!(state.in_force(), Some(&generation(1)));
-        assert_eq!(state.failed("still none"), Return::NoTrial);
-        assert_eq!(state.offered(2, "h2"), Offer::Refused { reason: "no kubelet".to_owned() });
-        assert_eq!(state.offered(3, "h3"), Offer::Take);
-        state.forgive("h2");
-        assert_eq!(state.offered(2, "h2"), Offer::Take);
+        assert_eq!(state.fail_trial("still none"), Revert::NoTrial);
+        assert_eq!(state.admit(2, "h2"), Admission::Rejected { reason: "no kubelet".to_owned() });
+        assert_eq!(state.admit(3, "h3"), Admission::Accept);
+        state.clear_rejection("h2");
+        assert_eq!(state.admit(2, "h2"), Admission::Accept);
     }
 
     #[test]
-    fn the_first_generation_has_nothing_to_go_back_to() {
+    fn first_generation_has_no_previous_one() {
         let mut state = State::default();
-        state.tried(generation(1));
-        assert_eq!(state.failed("no kubelet"), Return::Nowhere);
+        state.start_trial(generation(1));
+        assert_eq!(state.fail_trial("no kubelet"), Revert::NoPrevious);
         assert_eq!(state.in_force(), Some(&generation(1)));
-        assert_eq!(state.offered(2, "h2"), Offer::Take, "a better document still gets its chance");
+        assert_eq!(state.admit(2, "h2"), Admission::Accept, "a newer document is still accepted");
     }
 
     #[test]
-    fn a_trial_survives_one_restart_and_not_two() {
+    fn trial_survives_one_reboot_but_not_two() {
         let mut state = committed(1);
-        assert_eq!(state.restarted(), None);
-        state.tried(generation(2));
-        assert_eq!(state.restarted(), None);
+        assert_eq!(state.note_restart(), None);
+        state.start_trial(generation(2));
+        assert_eq!(state.note_restart(), None);
         assert_eq!(state.in_force(), Some(&generation(2)));
-        assert_eq!(state.restarted(), Some(Return::To(generation(1))));
-        assert_eq!(state.restarted(), None, "at most once");
+        assert_eq!(state.note_restart(), Some(Revert::To(generation(1))));
+        assert_eq!(state.note_restart(), None, "at most once");
     }
 
     #[test]
-    fn what_was_never_seen_healthy_is_nothing_to_go_back_to() {
+    fn revert_skips_generations_that_were_never_committed() {
         let mut state = committed(1);
-        state.tried(generation(2));
-        state.tried(generation(3));
-        assert_eq!(state.failed("dns"), Return::To(generation(1)));
+        state.start_trial(generation(2));
+        state.start_trial(generation(3));
+        assert_eq!(state.fail_trial("dns"), Revert::To(generation(1)));
     }
 
     #[test]
-    fn only_the_last_refusals_are_remembered() {
+    fn only_the_latest_rejections_are_kept() {
         let mut state = committed(1);
         for number in 2..20 {
-            state.tried(generation(number));
-            state.failed("bad");
+            state.start_trial(generation(number));
+            state.fail_trial("bad");
         }
-        assert_eq!(state.refused.len(), REFUSALS);
-        assert_eq!(state.offered(19, "h19"), Offer::Refused { reason: "bad".to_owned() });
+        assert_eq!(state.rejected.len(), REJECTIONS);
+        assert_eq!(state.admit(19, "h19"), Admission::Rejected { reason: "bad".to_owned() });
     }
 
     #[test]
-    fn state_survives_json_and_an_empty_one_is_an_empty_object() {
+    fn state_round_trips_through_json_and_default_is_an_empty_object() {
         let mut state = committed(1);
-        state.tried(generation(2));
+        state.start_trial(generation(2));
         let text = serde_json::to_string(&state).expect("json");
         assert_eq!(serde_json::from_str::<State>(&text).expect("read"), state);
         assert_eq!(serde_json::to_string(&State::default()).expect("json"), "{}");
+    }
+
+    #[test]
+    fn rejections_of_an_earlier_version_are_kept() {
+        let text = r#"{"refused": [{"number": 2, "hash": "h2", "reason": "no kubelet"}]}"#;
+        let state: State = serde_json::from_str(text).expect("read");
+        assert_eq!(state.admit(2, "h2"), Admission::Rejected { reason: "no kubelet".to_owned() });
     }
 }

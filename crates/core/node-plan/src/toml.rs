@@ -1,29 +1,30 @@
-//! JSON as TOML, for the runtime.
+//! JSON as TOML, for containerd.
 
 use std::fmt::Write as _;
 
+use kiln_aks_formats::toml::quote;
 use serde_json::{Map, Value};
 
-/// A value that TOML has no form for.
+/// A value that TOML cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
-pub(crate) struct NoForm {
+pub(crate) struct TomlError {
     pub(crate) path: String,
     pub(crate) reason: &'static str,
 }
 
-/// The text of a table, names sorted; values come before tables, or they would belong to the table above them.
-pub(crate) fn text(table: &Map<String, Value>) -> Result<String, NoForm> {
+/// The text of a table, sorted by key. Values come before subtables, or they would belong to the last subtable.
+pub(crate) fn text(table: &Map<String, Value>) -> Result<String, TomlError> {
     let mut out = String::new();
     write_table(&mut out, &[], table)?;
     Ok(out)
 }
 
-fn write_table(out: &mut String, path: &[&str], table: &Map<String, Value>) -> Result<(), NoForm> {
+fn write_table(out: &mut String, path: &[&str], table: &Map<String, Value>) -> Result<(), TomlError> {
     let mut entries: Vec<(&String, &Value)> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.as_str());
     let (tables, values): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, value)| value.is_object());
-    // A table that only holds tables is there by them.
+    // A table that only contains tables needs no header.
     if !path.is_empty() && (!values.is_empty() || tables.is_empty()) {
         let names: Vec<String> = path.iter().map(|name| key(name)).collect();
         let _ = writeln!(out, "[{}]", names.join("."));
@@ -40,20 +41,20 @@ fn write_table(out: &mut String, path: &[&str], table: &Map<String, Value>) -> R
     Ok(())
 }
 
-fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), NoForm> {
-    let no_form = |reason| Err(NoForm { path: path.join("."), reason });
+fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), TomlError> {
+    let error = |reason| Err(TomlError { path: path.join("."), reason });
     match value {
-        Value::Null => return no_form("TOML has no null"),
+        Value::Null => return error("TOML has no null"),
         Value::Bool(value) => {
             let _ = write!(out, "{value}");
         }
         Value::Number(number) if number.is_u64() && number.as_i64().is_none() => {
-            return no_form("the number is too large");
+            return error("the number is too large for TOML");
         }
         Value::Number(number) => {
             let _ = write!(out, "{number}");
         }
-        Value::String(text) => out.push_str(&quoted(text)),
+        Value::String(text) => out.push_str(&quote(text)),
         Value::Array(list) => {
             out.push('[');
             for (index, value) in list.iter().enumerate() {
@@ -79,28 +80,7 @@ fn write_value(out: &mut String, path: &[&str], value: &Value) -> Result<(), NoF
 
 fn key(name: &str) -> String {
     let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if bare { name.to_owned() } else { quoted(name) }
-}
-
-/// A text in double quotes.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_ascii_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
+    if bare { name.to_owned() } else { quote(name) }
 }
 
 #[cfg(test)]
@@ -110,22 +90,22 @@ mod tests {
 
     use super::*;
 
-    fn of(value: &Value) -> Result<String, NoForm> {
+    fn toml(value: &Value) -> Result<String, TomlError> {
         text(value.as_object().expect("a table"))
     }
 
     #[test]
-    fn values_come_before_tables_and_names_are_quoted_where_they_must() {
+    fn values_precede_tables_and_keys_are_quoted_if_needed() {
         let value = json!({"version": 3, "plugins": {"io.containerd.x": {"b": {"c": "1"}, "a": [true, "x"]}}, "z": {}});
         let wanted = "version = 3\n[plugins.\"io.containerd.x\"]\na = [true, \"x\"]\n[plugins.\"io.containerd.x\".b]\nc = \"1\"\n[z]\n";
-        assert_eq!(of(&value).expect("a form"), wanted);
+        assert_eq!(toml(&value).expect("TOML"), wanted);
     }
 
     #[test]
-    fn what_toml_has_no_form_for_is_refused_by_its_place() {
-        let error = of(&json!({"a": {"b": [1, null]}})).expect_err("null");
+    fn unrepresentable_values_are_rejected_with_their_path() {
+        let error = toml(&json!({"a": {"b": [1, null]}})).expect_err("null");
         assert_eq!(error.to_string(), "a.b: TOML has no null");
-        assert_eq!(of(&json!({"a": u64::MAX})).expect_err("too large").path, "a");
+        assert_eq!(toml(&json!({"a": u64::MAX})).expect_err("too large").path, "a");
     }
 
     fn read(item: &toml_edit::Item) -> Value {
@@ -146,7 +126,7 @@ mod tests {
             Toml::InlineTable(table) => {
                 table.iter().map(|(name, value)| (name.to_owned(), read_value(value))).collect::<Map<_, _>>().into()
             }
-            Toml::Datetime(_) => panic!("nobody writes a date"),
+            Toml::Datetime(_) => panic!("dates are never written"),
         }
     }
 
@@ -169,9 +149,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn another_reader_reads_what_was_meant(inner in any_value()) {
+        fn output_is_parsed_back_by_another_implementation(inner in any_value()) {
             let value = json!({"inner": inner, "last": 1});
-            let text = of(&value).expect("a form");
+            let text = toml(&value).expect("TOML");
             let document: toml_edit::DocumentMut = text.parse().expect(&text);
             prop_assert_eq!(read(document.as_item()), value);
         }

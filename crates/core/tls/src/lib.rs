@@ -1,4 +1,5 @@
-//! The one place that chooses a TLS provider. Changing it is a change of this file and of its manifest.
+//! The cryptography that kiln uses: the rustls provider of every client and server, and [sealed messages](seal). To switch the provider,
+//! change this crate only.
 
 mod sealed;
 
@@ -6,15 +7,16 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
+pub use ring::rand::{SecureRandom, SystemRandom};
 pub use sealed::{Reader, SealError, seal};
 
-/// The provider of all TLS in kiln.
+/// Returns the rustls provider for all of kiln.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Makes [`provider`] the process's default, for clients that take theirs from there (reqwest). Doing it twice is harmless.
+/// Installs [`provider`] as the process default, which reqwest uses. Calling it again has no effect.
 pub fn install() {
-    // An error means that a provider is installed already, which is what was asked for.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,4 +1,4 @@
-//! Custom data found on a disk: that it is there, how long it is and its hash. The bytes stay with whoever read them.
+//! Custom data found on a disk. Its JSON has only size and hash.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use crate::secret::SecretBytes;
 
 /// Custom data that a platform wrote to the disk at first boot.
 ///
-/// It usually holds a join credential, so its JSON has size and hash alone; what was read back from JSON has no bytes.
+/// It usually contains a join credential, so its JSON has only size and hash. A value that was read from JSON has no bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomData {
@@ -21,12 +21,12 @@ pub struct CustomData {
 }
 
 impl CustomData {
-    /// No custom data was found.
+    /// No custom data.
     pub fn absent() -> Self {
         Self::default()
     }
 
-    /// Custom data was found.
+    /// Custom data with these bytes.
     pub fn found(bytes: SecretBytes) -> Self {
         Self {
             present: true,
@@ -36,13 +36,13 @@ impl CustomData {
         }
     }
 
-    /// The same as its JSON tells it.
+    /// The same without the bytes, as after a round trip through JSON.
     #[must_use]
     pub fn without_bytes(self) -> Self {
         Self { bytes: None, ..self }
     }
 
-    /// Whether there was any.
+    /// Whether there is any.
     pub fn present(&self) -> bool {
         self.present
     }
@@ -57,7 +57,7 @@ impl CustomData {
         self.sha256.as_deref()
     }
 
-    /// The bytes, where they were not lost on the way through JSON.
+    /// The bytes; none after a round trip through JSON.
     pub fn bytes(&self) -> Option<&SecretBytes> {
         self.bytes.as_ref()
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_neither_printed_nor_serialised() {
+    fn bytes_are_not_printed_or_serialized() {
         let found = CustomData::found(SecretBytes::new("token: abcdef.0123456789abcdef"));
         let json = serde_json::to_string(&found).expect("json");
         for text in [format!("{found:?}"), json.clone()] {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_sha_256() {
+    fn hash_is_sha256() {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(CustomData::found(SecretBytes::new("abc")).sha256(), Some(abc));
     }

@@ -1,32 +1,30 @@
-//! Lines of `/etc/fstab`, and which of them hold up a clone's boot.
+//! Entries of `/etc/fstab`, and which of them delay a clone's boot.
 
 use serde::{Deserialize, Serialize};
 
-/// One mount of `/etc/fstab`.
+/// An entry of `/etc/fstab`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FstabEntry {
-    /// What is mounted, as written.
     pub device: String,
     pub mount_point: String,
-    /// The device is named by what is written on it: another disk in its place is not found.
+    /// The device is identified by a UUID that another disk does not have.
     pub by_uuid: bool,
-    /// The boot goes on without it.
+    /// The boot continues without it.
     pub nofail: bool,
-    /// It is the root.
     pub is_root: bool,
 }
 
 impl FstabEntry {
-    /// Whether a machine that has a copy of the OS disk alone waits for this mount until it gives up. Root and boot partitions are
-    /// on the OS disk, and a copy has their ids.
+    /// Whether a machine with only a copy of the OS disk waits for this mount until it times out. Root and boot partitions are on the OS disk,
+    /// and a copy has the same UUIDs.
     pub fn holds_up_a_clone(&self) -> bool {
         let on_os_disk = self.is_root || ["/boot", "/boot/efi"].contains(&self.mount_point.as_str());
         self.by_uuid && !self.nofail && !on_os_disk
     }
 }
 
-/// The mounts of a file; comments and lines that are no mount are left out, as `mount` leaves them out.
+/// Parses the file; comments and malformed lines are skipped, as by `mount`.
 pub fn parse(text: &str) -> Vec<FstabEntry> {
     text.lines().filter_map(entry).collect()
 }
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_foreign_disks_by_uuid_that_must_be_there_hold_up_a_clone() {
+    fn only_required_data_disks_by_uuid_delay_a_clone() {
         let text = "# made by the installer\n\
                     UUID=1111 / ext4 defaults,discard 0 1\n\
                     LABEL=UEFI /boot/efi vfat umask=0077 0 1\n\
@@ -68,14 +66,14 @@ mod tests {
                     lonely\n";
         let all = parse(text);
         assert_eq!(all.len(), 6);
-        let waits: Vec<&str> =
+        let delaying: Vec<&str> =
             all.iter().filter(|entry| entry.holds_up_a_clone()).map(|entry| entry.mount_point.as_str()).collect();
-        assert_eq!(waits, ["/data"]);
+        assert_eq!(delaying, ["/data"]);
         assert!(all[0].is_root && all[0].by_uuid && !all[0].nofail);
     }
 
     #[test]
-    fn a_line_without_options_has_the_defaults() {
+    fn missing_options_are_defaults() {
         let all = parse("UUID=5 /srv xfs\n");
         assert!(all[0].holds_up_a_clone());
     }

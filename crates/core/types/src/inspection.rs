@@ -1,4 +1,4 @@
-//! What is known of a node's inside: read by a program that changes nothing, before anything is held.
+//! A node as seen from the inside, read by `kilnd inspect` before a run holds anything.
 
 use std::collections::BTreeMap;
 
@@ -8,52 +8,48 @@ use crate::custom_data::{CustomData, sha256_hex};
 use crate::fstab::FstabEntry;
 use crate::join_credential::JoinCredential;
 
-/// A node's inside. Its JSON holds no secret: it goes into a `ConfigMap`.
+/// A node as seen from the inside. Contains no secrets, because it is stored in a `ConfigMap`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inspection {
-    /// The host name on the disk.
+    /// From `/etc/hostname`.
     pub host_name: String,
-    /// The id that the firmware shows.
+    /// From DMI.
     pub vm_id: String,
     /// `PRETTY_NAME` of `/etc/os-release`.
     pub os_release: String,
-    /// The running kernel.
     pub kernel: String,
-    /// Kubelet's version.
     pub kubelet_version: String,
-    /// The container runtime's name and version, `containerd://1.4.3`.
+    /// `containerd://1.4.3`.
     pub runtime_version: String,
-    /// Installed packages by name.
+    /// Versions of the installed packages, by name.
     pub packages: BTreeMap<String, String>,
-    /// How full the OS disk is.
+    /// The OS disk.
     pub disk: DiskUse,
-    /// The mounts of `/etc/fstab`.
     pub fstab: Vec<FstabEntry>,
-    /// How kubelet got in.
+    /// How the kubelet joined.
     pub join_credential: JoinCredential,
-    /// Custom data that first boot left on the disk.
+    /// Custom data that the first boot left on the disk.
     #[serde(default)]
     pub custom_data: CustomData,
-    /// Where the node's own name stands in files that a clone would share.
+    /// Lines with the host name, in files that a clone would share.
     #[serde(default)]
-    pub literal_host_names: Vec<Place>,
-    /// Where an address of the node's own is configured.
+    pub literal_host_names: Vec<FileLine>,
+    /// Lines that configure a static address.
     #[serde(default)]
-    pub static_addresses: Vec<Place>,
-    /// Names of the identity items that are there.
+    pub static_addresses: Vec<FileLine>,
+    /// Names of the identity items that exist.
     #[serde(default)]
     pub identity: Vec<String>,
-    /// The unit that lets a clone clean itself, if the image has it.
+    /// The unit that resets a clone, if it is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_boot_unit: Option<FirstBootUnit>,
-    /// Images that need not be pulled.
     #[serde(default)]
     pub cached_images: Vec<String>,
-    /// The image versions that this disk went through, oldest first.
+    /// The image versions that this disk descends from, oldest first.
     #[serde(default)]
     pub ancestry: Vec<Ancestor>,
-    /// Secrets that lie on the disk, by place and kind.
+    /// Secrets on the disk, by path and kind.
     #[serde(default)]
     pub secrets: Vec<SecretPlace>,
 }
@@ -62,18 +58,16 @@ pub struct Inspection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskUse {
-    /// All of it.
     pub size_bytes: u64,
-    /// What is taken.
     pub used_bytes: u64,
 }
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct FileLine {
     pub path: String,
-    /// The line as it stands there.
+    /// `***` if it may contain a secret.
     pub line: String,
 }
 
@@ -81,23 +75,22 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstBootUnit {
-    /// The machine that it last ran on or was installed on. Another id at boot means a clone.
+    /// The machine on which it ran last or was installed. Another id at boot means a clone.
     pub recorded_vm_id: String,
     pub version: String,
 }
 
-/// One image version in a disk's past.
+/// An image version that a disk descends from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ancestor {
-    /// The image version that a machine was made from.
     pub image_version: String,
-    /// The run that made the version, where known.
+    /// The run that created the version, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
-/// Where a secret lies. What it is, is not said.
+/// The location of a secret, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretPlace {
@@ -107,7 +100,7 @@ pub struct SecretPlace {
 }
 
 impl Inspection {
-    /// SHA-256 of the package list, in hexadecimal digits: equal for two nodes that have the same packages in the same versions.
+    /// SHA-256 of the package list in hexadecimal digits, equal for nodes with the same packages in the same versions.
     pub fn package_hash(&self) -> String {
         let lines: Vec<String> = self.packages.iter().map(|(name, version)| format!("{name}={version}\n")).collect();
         sha256_hex(lines.concat().as_bytes())
@@ -115,7 +108,7 @@ impl Inspection {
 }
 
 impl DiskUse {
-    /// What is free.
+    /// The free space.
     pub fn free_bytes(self) -> u64 {
         self.size_bytes.saturating_sub(self.used_bytes)
     }
@@ -139,7 +132,7 @@ mod tests {
             fstab: crate::fstab::parse("UUID=1 / ext4 defaults 0 1"),
             join_credential: JoinCredential::StaticClientCertificate { path: "/client.crt".to_owned() },
             custom_data: CustomData::found(SecretBytes::new("hunter2")),
-            literal_host_names: vec![Place { path: "/etc/x".to_owned(), line: "node000003".to_owned() }],
+            literal_host_names: vec![FileLine { path: "/etc/x".to_owned(), line: "node000003".to_owned() }],
             static_addresses: Vec::new(),
             identity: vec!["machine-id".to_owned()],
             first_boot_unit: Some(FirstBootUnit { recorded_vm_id: "v".to_owned(), version: "1".to_owned() }),
@@ -150,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inspection_survives_json_but_for_the_bytes_of_custom_data() {
+    fn inspection_round_trips_through_json_without_custom_data_bytes() {
         let json = serde_json::to_string(&inspection()).expect("json");
         assert!(!json.contains("hunter2"), "{json}");
         assert!(json.contains("\"recordedVmId\":\"v\""), "{json}");
@@ -160,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_package_hash_changes_with_any_name_or_version_and_with_nothing_else() {
+    fn package_hash_depends_on_names_and_versions_only() {
         let base = inspection();
         let mut other = Inspection { kernel: "6.8".to_owned(), ..base.clone() };
         assert_eq!(base.package_hash(), other.package_hash());
@@ -174,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_says_more_is_used_than_there_is_has_nothing_free() {
+    fn free_space_is_never_negative() {
         assert_eq!(inspection().disk.free_bytes(), 0);
     }
 }

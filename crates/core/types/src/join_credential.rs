@@ -1,46 +1,45 @@
-//! The join credential of a donor, and what becomes of it in a clone.
+//! The join credential of a donor, and how a clone of it joins.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How the kubelet of a node got in.
+/// How the kubelet of a node joined the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum JoinCredential {
-    /// A client certificate that all nodes share, written by custom data.
+    /// A client certificate that all nodes share, written from custom data.
     StaticClientCertificate {
-        /// Where it is.
         path: String,
     },
     /// A bootstrap token. It expires.
     BootstrapToken {
-        /// The half of it that is no secret.
+        /// The public half.
         token_id: TokenId,
-        /// Who puts a fresh token where a new machine finds it.
+        /// The controller that provides new machines with a fresh token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         renewed_by: Option<String>,
     },
-    /// A program that fetches a credential by the machine's own identity.
-    ExecPlugin { command: String },
-    /// Nothing that this version knows.
+    /// A program that gets a credential for the machine's identity.
+    ExecPlugin {
+        command: String,
+    },
     Unknown {
-        /// What was looked at and found wanting.
         why: String,
     },
 }
 
-/// The public half of a bootstrap token, six lower-case letters or digits. A whole token does not parse, so none can stand here.
+/// The public half of a bootstrap token, six lower-case letters or digits. A whole token does not parse, so that none can end up here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenId(String);
 
-/// A text that is no id of a bootstrap token. It may be a whole token, so it is not shown.
+/// Not the id of a bootstrap token. The text may be a whole token, so it is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not the id of a bootstrap token: six lower-case letters or digits, got {length} characters")]
+#[error("not a bootstrap token id: expected six lower-case letters or digits, got {length} characters")]
 pub struct BadTokenId {
-    /// How long the refused text was.
+    /// In characters.
     pub length: usize,
 }
 
@@ -81,7 +80,7 @@ impl fmt::Display for TokenId {
 }
 
 impl JoinCredential {
-    /// The kind as its JSON names it.
+    /// The kind, as in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::StaticClientCertificate { .. } => "staticClientCertificate",
@@ -92,47 +91,38 @@ impl JoinCredential {
     }
 }
 
-/// What a clone does with the credential on its disk.
+/// The treatment of the join credential on a clone's disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeepOrDrop {
-    /// It stays and the clone joins with it.
+    /// The clone joins with it.
     Keep,
-    /// It goes; the clone gets its own from outside the image.
-    Drop {
-        /// Who renews it out there.
-        renewed_by: String,
-    },
-    /// The kubeconfig stays, the certificate that was cached by it goes.
+    /// The clone deletes it and gets its own from outside the image.
+    Drop { renewed_by: String },
+    /// The clone keeps the kubeconfig and deletes the cached certificate.
     KeepDroppingCache,
 }
 
-/// Why no clone of this donor could join.
+/// Why a clone of this donor could not join.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefuseReason {
-    /// The token in the image will expire and no other is in sight.
+    /// The token in the image will expire.
     #[error(
-        "the donor joined with bootstrap token `{token_id}` and nobody renews it for new nodes; \
-         put a controller in charge of it, or join by client certificate or exec plugin"
+        "the donor joined with bootstrap token `{token_id}`, which no controller renews for new nodes; \
+         let a controller renew it, or join with a client certificate or an exec plugin"
     )]
-    NobodyRenews { token_id: TokenId },
-    /// Its kind is not known.
-    #[error("how the donor joined is unknown ({why}); a clone of it may not join")]
-    Unknown {
-        /// What was found.
-        why: String,
-    },
+    NotRenewed { token_id: TokenId },
+    #[error("cannot determine how the donor joined ({why}), so a clone may fail to join")]
+    Unknown { why: String },
 }
 
-/// What becomes of the donor's credential in its clones.
+/// Decides what a clone does with its donor's credential.
 pub fn clone_credential(credential: &JoinCredential) -> Result<KeepOrDrop, RefuseReason> {
     match credential {
         JoinCredential::StaticClientCertificate { .. } => Ok(KeepOrDrop::Keep),
         JoinCredential::BootstrapToken { renewed_by: Some(renewed_by), .. } if !renewed_by.trim().is_empty() => {
             Ok(KeepOrDrop::Drop { renewed_by: renewed_by.clone() })
         }
-        JoinCredential::BootstrapToken { token_id, .. } => {
-            Err(RefuseReason::NobodyRenews { token_id: token_id.clone() })
-        }
+        JoinCredential::BootstrapToken { token_id, .. } => Err(RefuseReason::NotRenewed { token_id: token_id.clone() }),
         JoinCredential::ExecPlugin { .. } => Ok(KeepOrDrop::KeepDroppingCache),
         JoinCredential::Unknown { why } => Err(RefuseReason::Unknown { why: why.clone() }),
     }
@@ -150,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_credential_has_its_own_fate() {
+    fn treatment_depends_on_the_kind() {
         let certificate =
             JoinCredential::StaticClientCertificate { path: "/etc/kubernetes/certs/client.crt".to_owned() };
         let plugin = JoinCredential::ExecPlugin { command: "/usr/bin/azure-credential".to_owned() };
@@ -161,22 +151,22 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_nobody_renews_is_refused_by_its_id() {
-        for nobody in [None, Some(" ")] {
-            let reason = clone_credential(&token(nobody)).expect_err("nobody renews it");
+    fn token_without_renewal_is_rejected() {
+        for renewed_by in [None, Some(" ")] {
+            let reason = clone_credential(&token(renewed_by)).expect_err("not renewed");
             assert!(reason.to_string().contains("`abcdef`"), "{reason}");
         }
     }
 
     #[test]
-    fn an_unknown_credential_is_refused_with_what_was_found() {
+    fn unknown_credential_is_rejected_with_its_reason() {
         let unknown = JoinCredential::Unknown { why: "no kubeconfig under /etc/kubernetes".to_owned() };
         let reason = clone_credential(&unknown).expect_err("unknown");
         assert!(reason.to_string().contains("no kubeconfig"), "{reason}");
     }
 
     #[test]
-    fn a_whole_token_is_no_token_id_and_its_error_does_not_show_it() {
+    fn whole_token_is_not_a_token_id_and_not_shown_in_the_error() {
         let error = "abcdef.0123456789abcdef".parse::<TokenId>().expect_err("a whole token");
         assert!(!error.to_string().contains("abcdef"), "{error}");
         for bad in ["", "ABCDEF", "abcde", "abcdefg"] {
@@ -185,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_reads_back_as_it_was_written() {
+    fn credential_round_trips_through_json() {
         let json = serde_json::to_value(token(Some("r"))).expect("json");
         assert_eq!(json, serde_json::json!({"kind": "bootstrapToken", "tokenId": "abcdef", "renewedBy": "r"}));
         assert_eq!(serde_json::from_value::<JoinCredential>(json).expect("read"), token(Some("r")));

@@ -11,13 +11,17 @@ mod access;
 mod canary;
 mod custom_data;
 mod error;
+pub mod error_chain;
 mod factory;
 mod fstab;
+pub mod hash;
 mod image;
 mod image_catalog;
 mod inspection;
 mod instance;
+mod jitter;
 mod join_credential;
+pub mod json;
 mod machines;
 mod name;
 mod node;
@@ -43,8 +47,9 @@ pub use image::{
     RegionProgress, SecurityType, Storage, VersionState,
 };
 pub use image_catalog::{ImageCatalog, PublishedVersion};
-pub use inspection::{Ancestor, DiskUse, FirstBootUnit, Inspection, Place, SecretPlace};
+pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, SecretPlace};
 pub use instance::{Instance, PowerDown, PowerState, Protection};
+pub use jitter::Jitter;
 pub use join_credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, TokenId, clone_credential};
 pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
 pub use name::{BadName, GalleryName, InstanceId, MachineName, NodeName, PoolName, SnapshotName, is_dns_label};

@@ -1,47 +1,38 @@
-//! Why there is no measurement.
+//! The error of the boot bench.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no measurement.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder.
-    #[error("{}: {source}", path.display())]
+    #[error("`{}`: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    /// A command that could not be run.
-    #[error("`{line}`: {source}")]
-    Command { line: String, source: io::Error },
-    /// A command that failed.
-    #[error("`{line}` ended with {status}:\n{output}")]
-    Exit {
-        line: String,
-        /// Its exit status.
-        status: String,
-        /// The end of what it printed.
-        output: String,
-    },
-    /// The machine did not get to its kubelet, or did not report.
-    #[error("the machine of `{variant}` {what}; the end of its console:\n{console}")]
-    Machine {
-        variant: &'static str,
-        /// What went wrong.
-        what: String,
-        /// The end of its console.
-        console: String,
-    },
-    /// The static program.
+    #[error("{}", with_source(.0))]
+    Machine(#[from] kiln_machines::Error),
+    #[error("the machine of `{variant}` {problem}; the end of its console:\n{console}")]
+    Boot { variant: &'static str, problem: String, console: String },
     #[error(transparent)]
-    Ship(#[from] packaging::Error),
-    /// A part is missing.
+    Packaging(#[from] packaging::Error),
+    /// A missing test dependency, or one that is not as expected.
     #[error("{0}")]
-    Part(String),
+    Dependency(String),
 }
 
 impl Error {
-    /// For `map_err` on what `std::fs` returns.
+    /// For `map_err` on the results of `std::fs`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }
+
+    /// For `map_err` where a program could not be started.
+    pub(crate) fn spawn(program: &str) -> impl Fn(io::Error) -> Self + use<'_> {
+        move |source| kiln_machines::Error::spawn(program)(source).into()
+    }
+}
+
+fn with_source(error: &kiln_machines::Error) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}"));
+    format!("{error}{}", source.unwrap_or_default())
 }

@@ -1,32 +1,31 @@
-//! The lab: the same machine booted in different ways, in QEMU, and what came before its kubelet.
+//! The boot bench: boots the same machine configured in different ways, and measures the boot up to kubelet.
 //!
-//! A [`Variant`] says who configures the node. Every variant starts from one root, ends with one list of configured paths, and is
-//! measured by the same clock: what the machine was busy with, from the kernel's entry to the first line of kubelet.
+//! A [`Variant`] is one way to configure the node: kilnd, cloud-init, or files that are already on the disk. Every variant starts from the
+//! same root folder and must end with the same configured paths. The measure is the time in which the machine was busy, from the kernel's
+//! entry to kubelet's first line.
 
 mod boot;
 mod budget;
+mod chart;
 mod container;
-mod enter;
 mod error;
 mod expected;
 mod identity;
-mod medium;
+mod media;
+mod metadata;
 pub mod node;
-mod picture;
 mod program;
 mod report;
 mod rootfs;
 mod tree;
 mod variant;
-mod world;
 
 pub use boot::{Boot, Clock};
-pub use budget::{Judged, judge};
+pub use budget::{BudgetResult, check_budgets};
 pub use container::Contained;
-pub use enter::alone;
 pub use error::Error;
 pub use expected::{Configured, PATHS, differing};
 pub use identity::Identity;
-pub use program::{Asked, HELP, count, parse, pictures, run};
+pub use program::{HELP, Options, draw_charts, measure_kilnd, parse, run};
 pub use report::{Report, Row, median};
 pub use variant::Variant;

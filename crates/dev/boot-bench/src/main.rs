@@ -1,13 +1,15 @@
-//! `cargo xtask lab`: puts itself into namespaces of its own, and works there.
+//! `cargo xtask boot-bench`: starts itself again in private namespaces, and boots machines there.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The word by which the program knows that it is inside.
+use kiln_machines::namespaces::isolated;
+
+/// The first argument of the program in the namespaces.
 const INSIDE: &str = "inside";
 
-/// How the program inside says that a budget is over.
-const OVER: u8 = 6;
+/// The exit code of the program in the namespaces when a budget is exceeded.
+const OVER_BUDGET: u8 = 6;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).unwrap_or(Path::new(".")).to_path_buf();
@@ -16,53 +18,53 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == INSIDE => (true, rest.to_vec()),
         _ => (false, words),
     };
-    let asked = match words.split_first() {
+    let options = match words.split_first() {
         Some((first, _)) if first == "--help" || first == "-h" || first == "help" => {
             print!("{}", boot_bench::HELP);
             return ExitCode::SUCCESS;
         }
         Some((first, _)) if first == "node" => return node(&root),
         Some((first, rest)) if first == "boot" => boot_bench::parse(&root, rest),
-        Some((other, _)) => Err(format!("there is no `{other}`")),
-        None => Err("a command is missing".to_owned()),
+        Some((other, _)) => Err(format!("unknown command `{other}`; expected `boot` or `node`")),
+        None => Err("no command given; expected `boot` or `node`".to_owned()),
     };
-    let asked = match asked {
-        Ok(asked) => asked,
+    let options = match options {
+        Ok(options) => options,
         Err(message) => {
             eprint!("error: {message}\n\n{}", boot_bench::HELP);
             return ExitCode::from(2);
         }
     };
     if !inside {
-        return match enter(&words) {
-            // There are boots to look at, also where they took too long.
-            Ok(Some(code)) if code == 0 || code == i32::from(OVER) => {
+        return match run_isolated(&words) {
+            // Charts are drawn also for boots that exceed a budget.
+            Ok(Some(code)) if code == 0 || code == i32::from(OVER_BUDGET) => {
                 let within = if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-                boot_bench::pictures(&root, &asked).map_or_else(|error| failed(&error), |()| within)
+                boot_bench::draw_charts(&root, &options).map_or_else(|error| failed(&error), |()| within)
             }
             Ok(_) => ExitCode::FAILURE,
             Err(error) => failed(&format!("unshare: {error}")),
         };
     }
-    match boot_bench::run(&root, &asked) {
+    match boot_bench::run(&root, &options) {
         Ok(report) => {
-            if asked.json {
+            if options.json {
                 println!("{:#}", report.json());
             } else {
                 println!("{}", report.text());
             }
-            if report.is_within_budget() { ExitCode::SUCCESS } else { ExitCode::from(OVER) }
+            if report.is_within_budget() { ExitCode::SUCCESS } else { ExitCode::from(OVER_BUDGET) }
         }
         Err(error) => failed(&error),
     }
 }
 
-/// Counts what kilnd costs a node, in a network where nobody answers it.
+/// Measures kilnd's cost, in a private network without a metadata service.
 fn node(root: &Path) -> ExitCode {
-    match testkit::private().inside(|| boot_bench::count(root)) {
-        Ok((text, well)) => {
+    match testkit::private().inside(|| boot_bench::measure_kilnd(root)) {
+        Ok((text, is_within_budget)) => {
             print!("{text}");
-            if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if is_within_budget { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => failed(&error),
     }
@@ -73,7 +75,7 @@ fn failed(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs this program in namespaces of its own, and says how it ended.
-fn enter(words: &[String]) -> std::io::Result<Option<i32>> {
-    Ok(boot_bench::alone(std::env::current_exe()?).arg(INSIDE).args(words).status()?.code())
+/// Runs this program in private namespaces and returns its exit code.
+fn run_isolated(words: &[String]) -> std::io::Result<Option<i32>> {
+    Ok(isolated(std::env::current_exe()?).arg(INSIDE).args(words).status()?.code())
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask bench node`: what kilnd costs a node, in figures that do not depend on who else is at work: processes, system calls,
-//! synchronisations, bytes, and the least processor time of many runs. Instructions are counted by `bench boot`, in a machine whose clock
-//! they are.
+//! `cargo xtask bench node`: what kilnd costs a node, in figures that other work on the host does not change: processes, system calls, syncs,
+//! bytes, and the lowest processor time of many runs. `bench boot` counts instructions, in a machine whose clock they are.
 
 mod time;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use kiln_machines::command::run;
 use testkit::nspawn::Blueprint;
 
+use crate::tree::create_folder;
 use crate::variant::{DOCUMENT, ovf_env};
-use crate::world::{finished, folder};
 use crate::{Error, tree};
 
-/// The settings of the kernel that the document has.
+/// The kernel settings in the document.
 const SETTINGS: [&str; 4] = [
     "/proc/sys/net/core/somaxconn",
     "/proc/sys/net/ipv4/tcp_max_syn_backlog",
@@ -25,33 +26,31 @@ const SETTINGS: [&str; 4] = [
     "/proc/sys/vm/overcommit_memory",
 ];
 
-/// Folders that every machine has, whoever configures it.
+/// The folders of a machine before its configuration.
 const FOLDERS: [&str; 5] = ["etc/sudoers.d", "etc/sysctl.d", "home", "run", "var/lib"];
 
-/// What the folders of machines that are started once begin with.
+/// The prefix of the folders of machines that are started once.
 const FIRST: &str = "first-";
 
-/// The accounts that a small Debian has without people.
+/// The number of system accounts of a small Debian.
 const ACCOUNTS: u32 = 24;
 
 fn account(id: u32) -> String {
     if id == 0 { "root".to_owned() } else { format!("service{id}") }
 }
 
-/// What a figure may be at most, where somebody promised it.
+/// The limit of a figure, if it has one.
 type Budget = Option<u64>;
 
-/// One figure.
+/// A measured figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What was counted.
     pub name: &'static str,
     pub value: u64,
-    /// What it may be at most.
     pub budget: Budget,
 }
 
-/// What was counted in one trace of system calls.
+/// The counts of one trace of system calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Calls {
     all: u64,
@@ -60,25 +59,24 @@ struct Calls {
     written: u64,
 }
 
-/// Counts what kilnd does at a first boot, when there is nothing to do, and while it watches. `strace` is the program and what comes
-/// before its name.
-pub fn measure(kilnd: &Path, units: &Path, strace: &[String], work: &Path) -> Result<Vec<Figure>, Error> {
+/// Measures kilnd at a first boot, when nothing changes, and while it watches. `strace` is the command line of strace.
+pub fn measure(kilnd: &Path, units: &Path, strace: &[OsString], work: &Path) -> Result<Vec<Figure>, Error> {
     let node = Node { kilnd, strace, work };
     let figure = |name, value, budget| Figure { name, value, budget };
     let size = fs::metadata(kilnd).map_err(Error::file(kilnd))?.len();
     let mut figures = vec![figure("size of the program, bytes", size, Some(5 << 20))];
 
-    let root = node.fresh("root", Medium::WithId)?;
+    let root = node.fresh("root", Provisioning::WithId)?;
     let first = node.traced(&root, &["boot"])?;
     figures.push(figure("first boot: child processes", first.children, Some(0)));
-    figures.push(figure("first boot: synchronisations before kubelet may start", first.synced_before_ready, Some(4)));
+    figures.push(figure("first boot: syncs before kubelet may start", first.synced_before_ready, Some(4)));
     figures.push(figure("first boot: system calls", first.all, None));
     figures.push(figure("first boot: reloads of the service manager", reloads(kilnd, units)?, Some(0)));
-    let time = node.first_boots(Medium::WithId)?;
+    let time = node.first_boots(Provisioning::WithId)?;
     figures.push(figure("first boot: processor time, µs (1)", micros(time), Some(5_000)));
-    figures.push(figure("first boot: of all runs in the kernel, %", time.in_kernel, None));
-    let time = node.first_boots(Medium::WithoutId)?;
-    figures.push(figure("first boot without a question after it: processor time, µs (2)", micros(time), None));
+    figures.push(figure("first boot: share of the kernel in all runs, %", time.in_kernel, None));
+    let time = node.first_boots(Provisioning::WithoutId)?;
+    figures.push(figure("first boot without a VM id: processor time, µs (2)", micros(time), None));
 
     let document = work.join("document.json");
     fs::write(&document, DOCUMENT).map_err(Error::file(&document))?;
@@ -89,65 +87,65 @@ pub fn measure(kilnd: &Path, units: &Path, strace: &[String], work: &Path) -> Re
     figures.push(figure("nothing to do: system calls", nothing.all, None));
     let time = time::measure((0..time::RUNS).map(|_| node.command(&root, &apply)))?;
     figures.push(figure("nothing to do: processor time, µs (3)", micros(time), Some(2_000)));
-    figures.push(figure("nothing to do: of all runs in the kernel, %", time.in_kernel, None));
-    figures.push(figure("watch: memory at its highest, KiB", node.watching(&root)?, Some(8 << 10)));
+    figures.push(figure("nothing to do: share of the kernel in all runs, %", time.in_kernel, None));
+    figures.push(figure("watch: peak memory, KiB", node.watching(&root)?, Some(8 << 10)));
     node.clear()?;
     Ok(figures)
 }
 
-/// What is inside a figure.
-const INSIDE: &str = "\
-Processor time is the least of 40 runs, in the program and in the kernel for it, from exec to the end of the process.
-(1) The document, the machine's name and its first account come from the medium. The gate opens, everything is made durable, and the
-    metadata service is asked once for the version of the image: a port that nobody listens on.
-(2) The same on a machine that has no id: it is not written down, and nobody is asked.
-(3) `apply` of the document in force: everything that it says is looked at.
+/// The explanation of the figures.
+const EXPLANATION: &str = "\
+Processor time is the lowest of 40 runs, in the program and in the kernel, from exec to the end of the process.
+(1) The document, the host name and the first account come from provisioning media. kilnd opens the gate, syncs its files, and requests
+    the image version from the metadata service once, at a port where nothing listens.
+(2) The same on a machine without a VM id: it is not recorded, and the metadata service is not called.
+(3) `apply` of the current document: every part of the node is compared.
 ";
 
 fn micros(time: time::Time) -> u64 {
     u64::try_from(time.least.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A table, what is inside, and whether every budget holds.
+/// A table with explanations, and whether every budget is met.
 pub fn table(figures: &[Figure]) -> (String, bool) {
-    let mut text = format!("{:<64} {:>9} {:>9}\n", "kilnd", "counted", "budget");
-    let mut well = true;
+    let mut text = format!("{:<64} {:>9} {:>9}\n", "kilnd", "measured", "budget");
+    let mut is_within_budget = true;
     for Figure { name, value, budget } in figures {
         let (budget, verdict) = match budget {
-            Some(budget) if value <= budget => (budget.to_string(), "  holds"),
-            Some(budget) => (budget.to_string(), "  OVER"),
+            Some(budget) if value <= budget => (budget.to_string(), "  met"),
+            Some(budget) => (budget.to_string(), "  EXCEEDED"),
             None => ("-".to_owned(), ""),
         };
-        well &= verdict != "  OVER";
+        is_within_budget &= verdict != "  EXCEEDED";
         let _ = writeln!(text, "{name:<64} {value:>9} {budget:>9}{verdict}");
     }
-    (format!("{text}\n{INSIDE}"), well)
+    (format!("{text}\n{EXPLANATION}"), is_within_budget)
 }
 
-/// What a machine that has never been started finds.
+/// The sources of configuration of a new machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Medium {
-    /// A medium, and an id of its own.
+enum Provisioning {
+    /// Provisioning media and a VM id.
     WithId,
-    /// A medium alone.
+    /// Only provisioning media.
     WithoutId,
 }
 
 struct Node<'a> {
     kilnd: &'a Path,
-    strace: &'a [String],
+    strace: &'a [OsString],
     work: &'a Path,
 }
 
 impl Node<'_> {
-    /// A machine that has never been started, in a folder of this name.
-    fn fresh(&self, name: &str, medium: Medium) -> Result<PathBuf, Error> {
+    /// Creates the root folder of a new machine.
+    fn fresh(&self, name: &str, provisioning: Provisioning) -> Result<PathBuf, Error> {
         let root = self.work.join(name);
         if root.exists() {
             fs::remove_dir_all(&root).map_err(Error::file(&root))?;
         }
         for name in FOLDERS {
-            folder(&root.join(name))?;
+            create_folder(&root.join(name))?;
         }
         let text = |path: &str, content: &str| tree::Item::text(path, content);
         let accounts = |line: fn(u32) -> String| (0..ACCOUNTS).map(line).collect::<String>();
@@ -158,23 +156,23 @@ impl Node<'_> {
             text("/etc/hostname", "localhost\n"),
             text("/cd/ovf-env.xml", &ovf_env()),
         ];
-        if medium == Medium::WithId {
+        if provisioning == Provisioning::WithId {
             items.push(text("/dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n"));
         }
         items.extend(SETTINGS.iter().map(|path| text(path, "0\n")));
-        tree::place(&root, &items)?;
+        tree::apply(&root, &items)?;
         Ok(root)
     }
 
-    /// The time of first boots, each of a machine of its own. They stay until everything is measured: a file system takes longer to make a
-    /// file a moment after it deleted others.
-    fn first_boots(&self, medium: Medium) -> Result<time::Time, Error> {
-        let name = |run| format!("{FIRST}{medium:?}-{run}");
-        let roots = (0..time::RUNS).map(|run| self.fresh(&name(run), medium)).collect::<Result<Vec<_>, _>>()?;
+    /// The time of first boots, each of a new machine. Their folders are removed after all measurements, because a file system creates files more
+    /// slowly right after deleting others.
+    fn first_boots(&self, provisioning: Provisioning) -> Result<time::Time, Error> {
+        let name = |run| format!("{FIRST}{provisioning:?}-{run}");
+        let roots = (0..time::RUNS).map(|run| self.fresh(&name(run), provisioning)).collect::<Result<Vec<_>, _>>()?;
         time::measure(roots.iter().map(|root| self.command(root, &["boot"])))
     }
 
-    /// Takes away the machines of first boots.
+    /// Removes the folders of first boots.
     fn clear(&self) -> Result<(), Error> {
         for entry in fs::read_dir(self.work).map_err(Error::file(self.work))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(FIRST) {
@@ -194,26 +192,26 @@ impl Node<'_> {
         let trace = self.work.join("trace");
         let mut command = Command::new(&self.strace[0]);
         command.args(&self.strace[1..]).args(["-f", "-qq", "-s", "200", "-o"]).arg(&trace);
-        finished(command.arg(self.kilnd).args(arguments(root, words)))?;
+        run(command.arg(self.kilnd).args(arguments(root, words)))?;
         let text = fs::read_to_string(&trace).map_err(Error::file(&trace))?;
         Ok(count(&text))
     }
 
-    /// The most memory that the daemon had after two seconds of watching.
+    /// The peak memory of the daemon after two seconds.
     fn watching(&self, root: &Path) -> Result<u64, Error> {
         let mut command = self.command(root, &["watch"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let failed = |source| Error::Command { line: "kilnd watch".to_owned(), source };
-        let mut child = Ended(command.spawn().map_err(failed)?);
+        let failed = Error::spawn("kilnd watch");
+        let mut child = KilledOnDrop(command.spawn().map_err(&failed)?);
         thread::sleep(Duration::from_secs(2));
         let file = PathBuf::from(format!("/proc/{}/status", child.0.id()));
         let text = fs::read_to_string(&file).map_err(Error::file(&file))?;
-        let ended = child.0.try_wait().map_err(failed)?;
+        let ended = child.0.try_wait().map_err(&failed)?;
         let high =
             text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
         match (ended, high) {
             (None, Some(high)) => Ok(high),
-            _ => Err(Error::Part("kilnd watch did not stay".to_owned())),
+            _ => Err(Error::Dependency("`kilnd watch` ended".to_owned())),
         }
     }
 }
@@ -226,7 +224,7 @@ fn arguments(root: &Path, words: &[&str]) -> Vec<String> {
         ("--dmi", below("dmi")),
         ("--cd", below("cd")),
         ("--credentials", below("credentials")),
-        // Nobody listens there: what is counted asks nobody.
+        // Nothing listens there.
         ("--imds", "http://127.0.0.1:9".to_owned()),
         ("--wire-server", "http://127.0.0.1:9".to_owned()),
     ] {
@@ -235,7 +233,7 @@ fn arguments(root: &Path, words: &[&str]) -> Vec<String> {
     arguments
 }
 
-/// How often PID 1 of a real systemd read its units again, from its start until a first boot was over.
+/// The number of reloads of a real systemd during a first boot.
 fn reloads(kilnd: &Path, units: &Path) -> Result<u64, Error> {
     let read = |name: &str| {
         let path = units.join(name);
@@ -252,14 +250,14 @@ fn reloads(kilnd: &Path, units: &Path) -> Result<u64, Error> {
             .file(&format!("{folder}/{service}.service.d/bench.conf"), format!("[Service]\nExecStart=\n{line}\n"))
             .link(&format!("{folder}/{target}.wants/{service}.service"), &format!("../{service}.service"));
     }
-    // Settings of the kernel are the host's: those of the document go into files of the same names.
+    // Kernel settings belong to the host, so those of the document are replaced by files.
     let mut machine = blueprint.pretend(&SETTINGS).build();
     machine.hardware("dmi/product_uuid", "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02\n");
     machine.hardware("cd/ovf-env.xml", ovf_env());
     machine.boot();
     machine.settled();
     if !machine.exists("/run/kiln/ready") {
-        return Err(Error::Part(format!(
+        return Err(Error::Dependency(format!(
             "kilnd did not open the gate:\n{}",
             machine.journal(Some("kiln-config.service"))
         )));
@@ -268,17 +266,17 @@ fn reloads(kilnd: &Path, units: &Path) -> Result<u64, Error> {
     Ok(journal.matches("Reloading").count() as u64)
 }
 
-/// A child that does not outlive its reason.
-struct Ended(Child);
+/// A child that is killed when this value is dropped.
+struct KilledOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Reads what strace wrote: a process id, a call.
+/// Counts the calls in the output of strace. Each line has a process id and a call.
 fn count(trace: &str) -> Calls {
     let mut counted = Calls::default();
     let mut is_ready = false;
@@ -290,7 +288,7 @@ fn count(trace: &str) -> Calls {
             continue;
         }
         counted.all += 1;
-        // Threads are made by the same call and share memory with who made them.
+        // Threads are created by the same call, with another flag.
         let is_process =
             matches!(name, "fork" | "vfork") || (name.starts_with("clone") && !arguments.contains("CLONE_THREAD"));
         counted.children += u64::from(is_process);
@@ -338,16 +336,16 @@ mod tests {
 ";
 
     #[test]
-    fn children_writes_and_synchronisations_before_the_gate_are_counted() {
+    fn children_writes_and_syncs_before_the_gate_are_counted() {
         assert_eq!(count(TRACE), Calls { all: 8, children: 1, synced_before_ready: 1, written: 4 });
         assert_eq!(count("12 --- SIGCHLD {si_signo=SIGCHLD} ---\n"), Calls::default());
     }
 
     #[test]
-    fn a_broken_budget_is_shown_and_makes_the_table_fail() {
+    fn exceeded_budget_is_shown_and_fails() {
         let figure = |value, budget| Figure { name: "x", value, budget };
         assert!(table(&[figure(4, Some(4)), figure(9, None)]).1);
-        let (text, well) = table(&[figure(5, Some(4))]);
-        assert!(!well && text.contains("OVER") && !text.contains("holds"), "{text}");
+        let (text, is_within_budget) = table(&[figure(5, Some(4))]);
+        assert!(!is_within_budget && text.contains("EXCEEDED") && !text.contains("met"), "{text}");
     }
 }

@@ -1,169 +1,169 @@
-//! `cargo xtask lab boot`.
+//! `cargo xtask boot-bench`: its options, and the boots in turns.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use kiln_machines::command::{self, command_line};
+use kiln_machines::tools;
 use packaging::{Architecture, Program, build};
-use test_deps::Part;
+use test_deps::TestDep;
 
-use crate::boot::{Disk, Machine};
+use crate::boot::Disk;
+use crate::chart::draw_bars;
 use crate::container::start_all;
 use crate::expected::Configured;
 use crate::node::{measure, table};
-use crate::picture::bars;
 use crate::report::{Report, Row};
 use crate::rootfs::Bench;
-use crate::world::{Tools, finished, folder, metadata, shown};
-use crate::{Clock, Error, Variant};
+use crate::tree::create_folder;
+use crate::{Clock, Error, Variant, metadata};
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const HELP: &str = "\
-Boots the same machine in different ways, in QEMU, and measures what comes before its kubelet (needs root); counts what kilnd costs.
+Boots the same machine configured in different ways, in QEMU, and measures the boot up to kubelet. Needs root.
 
-usage: cargo xtask bench node
-       cargo xtask lab boot [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--no-pictures] [--output text|json] [--work DIR]
+usage: cargo xtask boot-bench [--variant NAME]… [--nspawn] [--runs N] [--icount] [--kilnd FILE] [--no-charts] [--output text|json] [--work DIR]
 
-  --variant NAME  floor | kilnd | again | clone | kilnd-imds | wait-for-network | cloud-init; all of these without it
-                  disks: swap and a root that grows, proven and not compared
-  --nspawn        floor, kilnd and cloud-init in nspawn too; alone where no variant is named. Without either, everything
-  --runs N        boots of each, in turns; 1 without it
-  --icount        time passes by instructions: other work on this machine does not show
-  --kilnd FILE    take this static program instead of compiling one
-  --no-pictures   no chains and pictures of the boots: nothing is compiled for them
-  --work DIR      where disks, captures and pictures go; target/lab without it
+  --variant NAME  floor | kilnd | again | clone | kilnd-imds | wait-for-network | cloud-init [default: all of these]
+                  disks: swap and a root partition that grows; a test without a comparison
+  --nspawn        also start floor, kilnd and cloud-init in nspawn; without `--variant`, start only those.
+                  Without `--variant` and `--nspawn`, everything is measured
+  --runs N        boots of each variant, in turns [default: 1]
+  --icount        the clock counts instructions, so that other work on this host does not change the result
+  --kilnd FILE    use this static program instead of compiling one
+  --no-charts     do not draw charts and chains of the boots, which compiles kiln
+  --output FORMAT text | json [default: text]
+  --work DIR      folder for disks, captures and charts [default: target/boot-bench]
 
-Exit codes: 0 every budget that could be judged holds, 1 one is over or there is no measurement, 2 usage.
+`cargo xtask bench node` measures what kilnd costs a node.
+
+Exit codes: 0 every budget that could be checked is met, 1 a budget is exceeded or the measurement failed, 2 wrong usage.
 ";
 
-/// What was asked for.
+/// The options of the boot bench.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Which variants.
+pub struct Options {
     pub variants: Vec<Variant>,
-    /// Whether those of nspawn are started too.
+    /// Whether the variants for nspawn are started too.
     pub nspawn: bool,
-    /// How often each.
+    /// The number of boots of each variant.
     pub runs: usize,
-    /// How time passes.
     pub clock: Clock,
-    /// The program that is measured; compiled without it.
+    /// The program to measure; compiled without it.
     pub kilnd: Option<PathBuf>,
-    /// Whether chains and pictures are made afterwards.
-    pub pictures: bool,
-    /// For programs.
+    /// Whether charts and chains are drawn afterwards.
+    pub charts: bool,
     pub json: bool,
-    /// Where everything goes.
+    /// The folder for all files.
     pub work: PathBuf,
 }
 
-/// Reads the words after `boot`; the error is for the user.
-pub fn parse(root: &Path, words: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked {
+/// Parses the arguments after `boot`. The error is a message for the user.
+pub fn parse(root: &Path, words: &[String]) -> Result<Options, String> {
+    let mut options = Options {
         variants: Vec::new(),
         nspawn: false,
         runs: 1,
         clock: Clock::Wall,
         kilnd: None,
-        pictures: true,
+        charts: true,
         json: false,
-        work: root.join("target/lab"),
+        work: root.join("target/boot-bench"),
     };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().map(String::as_str).ok_or(format!("`{word}` needs a value"));
         match word.as_str() {
-            "--no-pictures" => asked.pictures = false,
-            "--nspawn" => asked.nspawn = true,
-            "--icount" => asked.clock = Clock::Instructions,
+            "--no-charts" => options.charts = false,
+            "--nspawn" => options.nspawn = true,
+            "--icount" => options.clock = Clock::Instructions,
             "--variant" => {
                 let name = value()?;
-                asked.variants.push(Variant::named(name).ok_or(format!("there is no variant `{name}`"))?);
+                options.variants.push(Variant::from_name(name).ok_or(format!("unknown variant `{name}`"))?);
             }
             "--runs" => {
                 let runs = value()?.parse().ok().filter(|runs| *runs > 0);
-                asked.runs = runs.ok_or("`--runs` takes a number from 1")?;
+                options.runs = runs.ok_or("`--runs` needs a number of at least 1")?;
             }
             "--output" => {
-                asked.json = match value()? {
+                options.json = match value()? {
                     "json" => true,
                     "text" => false,
-                    other => return Err(format!("`--output` is `text` or `json`, not `{other}`")),
+                    other => return Err(format!("unknown format `{other}`; expected `text` or `json`")),
                 }
             }
-            "--kilnd" => asked.kilnd = Some(value()?.into()),
-            // Machines see the folder from elsewhere.
-            "--work" => asked.work = std::path::absolute(value()?).map_err(|error| format!("`--work`: {error}"))?,
+            "--kilnd" => options.kilnd = Some(value()?.into()),
+            "--work" => options.work = std::path::absolute(value()?).map_err(|error| format!("`--work`: {error}"))?,
             _ => return Err(format!("unknown argument `{word}`")),
         }
     }
-    if asked.variants.is_empty() && !asked.nspawn {
-        asked.nspawn = true;
-        asked.variants = Variant::measured();
+    if options.variants.is_empty() && !options.nspawn {
+        options.nspawn = true;
+        options.variants = Variant::measured();
     }
-    Ok(asked)
+    Ok(options)
 }
 
-/// Does it. Must run in namespaces of its own (mounts, processes, network): everything that it mounts and starts ends with them.
-pub fn run(root: &Path, asked: &Asked) -> Result<Report, Error> {
-    let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
-    let part = |part: Part| match cache.find(part) {
+/// Boots the machines. This process must be in private namespaces for mounts, processes and network, so that everything ends with it.
+pub fn run(root: &Path, options: &Options) -> Result<Report, Error> {
+    let cache = test_deps::Cache::of_user().map_err(|error| Error::Dependency(error.to_string()))?;
+    let root_of = |part: TestDep| match cache.find(part) {
         Ok(_) => Ok(cache.folder(part).join("root")),
-        Err(error) => Err(Error::Part(error.to_string())),
+        Err(error) => Err(Error::Dependency(error.to_string())),
     };
-    let (tools_root, base) = (part(Part::LabTools)?, part(Part::LabRoot)?);
-    folder(&asked.work)?;
-    let kilnd = if let Some(given) = &asked.kilnd {
+    let (tools, base) = (root_of(TestDep::BenchTools)?, root_of(TestDep::BenchRoot)?);
+    create_folder(&options.work)?;
+    let kilnd = if let Some(given) = &options.kilnd {
         given.clone()
     } else {
-        let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+        let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
         build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?.path
     };
     packaging::refuse_dynamic(&kilnd)?;
-    let tools = Tools::enter(&tools_root, &asked.work)?;
-    let _metadata = metadata(&base)?;
-    kernel(&base, &asked.work)?;
+    let _metadata = metadata::serve()?;
+    let kernel = find_kernel(&base)?;
     let units = root.join("units");
-    let bench = Bench { tools: &tools, base: &base, work: &asked.work, kilnd: &kilnd, units: &units };
+    let bench = Bench { tools: &tools, base: &base, work: &options.work, kilnd: &kilnd, units: &units };
     let expected = bench.expected()?;
-    let mut machines = Machines { bench: &bench, asked, expected: &expected, donor: None };
+    let mut disks = Disks { bench: &bench, kernel: &kernel, clock: options.clock, expected: &expected, donor: None };
     let mut rows = Vec::new();
-    for &variant in &asked.variants {
-        let (disk, medium) = (machines.disk(variant)?, bench.medium(variant)?);
-        rows.push((disk, medium, Row { variant, boots: Vec::new() }));
+    for &variant in &options.variants {
+        let (disk, (_, media)) = (disks.create(variant)?, bench.media(variant)?);
+        rows.push((disk, media, Row { variant, boots: Vec::new() }));
     }
-    // In turns: what drifts on this machine drifts for all of them.
-    for number in 1..=asked.runs {
-        for (disk, medium, row) in &mut rows {
+    // In turns, so that a slow phase of the host affects all variants.
+    for number in 1..=options.runs {
+        for (disk, media, row) in &mut rows {
             let variant = row.variant;
-            let machine = Machine { tools: &tools, work: &asked.work, variant, disk, medium, clock: asked.clock };
-            let boot = machine.boot(number)?;
+            let boot = bench.machine(&kernel, variant, disk, media, options.clock).boot(number)?;
             let (up, busy) = (boot.up, boot.busy);
-            eprintln!("{} {number}/{}: kubelet at {up:.2} s, busy {busy:.2} s", variant.name(), asked.runs);
+            eprintln!("{} {number}/{}: kubelet at {up:.2} s, busy {busy:.2} s", variant.name(), options.runs);
             row.boots.push(boot);
         }
     }
-    let contained = if asked.nspawn { start_all(&bench, &expected, asked.runs)? } else { Vec::new() };
-    let report = Report { rows: rows.into_iter().map(|(_, _, row)| row).collect(), contained, clock: asked.clock };
-    let file = asked.work.join("report.json");
+    let contained = if options.nspawn { start_all(&bench, &expected, options.runs)? } else { Vec::new() };
+    let report = Report { rows: rows.into_iter().map(|(_, _, row)| row).collect(), contained, clock: options.clock };
+    let file = options.work.join("report.json");
     fs::write(&file, format!("{:#}\n", report.json())).map_err(Error::file(&file))?;
-    if let Some(svg) = bars(&report) {
-        let file = asked.work.join("report.svg");
+    if let Some(svg) = draw_bars(&report) {
+        let file = options.work.join("report.svg");
         fs::write(&file, svg).map_err(Error::file(&file))?;
     }
     Ok(report)
 }
 
-/// Makes disks. That of a node that ran before is made once.
-struct Machines<'a> {
+/// Creates disks. The disk of a node that has run before is created once.
+struct Disks<'a> {
     bench: &'a Bench<'a>,
-    asked: &'a Asked,
+    kernel: &'a Path,
+    clock: Clock,
     expected: &'a Configured,
     donor: Option<Disk>,
 }
 
-impl Machines<'_> {
-    fn disk(&mut self, variant: Variant) -> Result<Disk, Error> {
+impl Disks<'_> {
+    fn create(&mut self, variant: Variant) -> Result<Disk, Error> {
         if !variant.has_donor() {
             return self.bench.disk(variant, self.expected);
         }
@@ -171,49 +171,43 @@ impl Machines<'_> {
             return Ok(donor.clone());
         }
         let below = self.bench.disk_as("donor", Variant::Kilnd, self.expected)?;
-        let medium = self.bench.medium(Variant::Kilnd)?;
-        let (tools, work, clock) = (self.bench.tools, &self.asked.work, self.asked.clock);
-        let machine = Machine { tools, work, variant: Variant::Kilnd, disk: &below, medium: &medium, clock };
-        eprintln!("the donor of `again` and `clone` starts for the first time");
-        let donor = machine.become_donor()?;
+        let (_, media) = self.bench.media(Variant::Kilnd)?;
+        eprintln!("booting the donor of `again` and `clone` for the first time");
+        let donor = self.bench.machine(self.kernel, Variant::Kilnd, &below, &media, self.clock).become_donor()?;
         self.donor = Some(donor.clone());
         Ok(donor)
     }
 }
 
-/// Counts what the shipped kilnd costs a node: a table, and whether every budget holds.
-pub fn count(root: &Path) -> Result<(String, bool), Error> {
-    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+/// Measures what the shipped kilnd costs a node. Returns a table, and whether every budget is met.
+pub fn measure_kilnd(root: &Path) -> Result<(String, bool), Error> {
+    let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
     let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
-    let cache = test_deps::Cache::of_user().map_err(|error| Error::Part(error.to_string()))?;
-    cache.find(Part::NodeRoot).map_err(|error| Error::Part(error.to_string()))?;
-    // Debian's strace, with the libraries that it was built for.
-    let debian = cache.folder(Part::NodeRoot).join("root");
-    let library = debian.join("usr/lib/x86_64-linux-gnu");
-    let words = [library.join("ld-linux-x86-64.so.2"), "--library-path".into(), library, debian.join("usr/bin/strace")];
-    let strace = words.map(|word| word.display().to_string());
-    let work = root.join("target/lab/node");
-    folder(&work)?;
+    let cache = test_deps::Cache::of_user().map_err(|error| Error::Dependency(error.to_string()))?;
+    cache.find(TestDep::NodeRoot).map_err(|error| Error::Dependency(error.to_string()))?;
+    let strace = tools::program(Some(&cache.folder(TestDep::NodeRoot).join("root")), "strace");
+    let work = root.join("target/boot-bench/node");
+    create_folder(&work)?;
     let figures = measure(&built.path, &root.join("units"), &strace, &work)?;
-    let (table, well) = table(&figures);
-    Ok((format!("{table}\nbuilt for {}\n", built.how()), well))
+    let (table, is_within_budget) = table(&figures);
+    Ok((format!("{table}\nbuilt for {}\n", built.description()), is_within_budget))
 }
 
-/// The kernel of the root, under a name without its version.
-fn kernel(base: &Path, work: &Path) -> Result<(), Error> {
+/// The kernel in a root folder.
+fn find_kernel(base: &Path) -> Result<PathBuf, Error> {
     let boot = base.join("boot");
     let entries = fs::read_dir(&boot).map_err(Error::file(&boot))?;
     let kernel = entries
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("vmlinuz-")));
-    let kernel = kernel.ok_or_else(|| Error::Part(format!("{} has no kernel", boot.display())))?;
-    fs::copy(&kernel, work.join("vmlinuz")).map(drop).map_err(Error::file(&kernel))
+    kernel.ok_or_else(|| Error::Dependency(format!("`{}` has no kernel", boot.display())))
 }
 
-/// The chain and the picture of each variant's first boot, beside its capture. Outside of the lab's namespaces: it compiles `kiln`.
-pub fn pictures(root: &Path, asked: &Asked) -> Result<(), Error> {
-    if !asked.pictures {
+/// Draws the critical chain and the chart of each variant's first boot, next to its capture. This compiles `kiln`, so it runs outside of the
+/// private namespaces.
+pub fn draw_charts(root: &Path, options: &Options) -> Result<(), Error> {
+    if !options.charts {
         return Ok(());
     }
     let kiln = |words: &[&str], capture: &Path| {
@@ -222,14 +216,15 @@ pub fn pictures(root: &Path, asked: &Asked) -> Result<(), Error> {
         command.args(words).arg("--capture").arg(capture).stdin(Stdio::null());
         command
     };
-    for variant in &asked.variants {
-        let capture = asked.work.join("out").join(format!("{}-1", variant.name()));
-        finished(kiln(&["plot"], &capture).arg("-o").arg(capture.join("boot.svg")))?;
+    for variant in &options.variants {
+        let capture = options.work.join("out").join(format!("{}-1", variant.name()));
+        command::run(kiln(&["plot"], &capture).arg("-o").arg(capture.join("boot.svg")))?;
         let mut command = kiln(&["chain", "kubelet.service"], &capture);
-        let chain = command.output().map_err(|source| Error::Command { line: shown(&command), source })?;
+        let chain = command.output().map_err(Error::spawn("cargo"))?;
         if !chain.status.success() {
             let output = String::from_utf8_lossy(&chain.stderr).into_owned();
-            return Err(Error::Exit { line: shown(&command), status: chain.status.to_string(), output });
+            let (line, status) = (command_line(&command), chain.status.to_string());
+            return Err(kiln_machines::Error::Failed { line, status, output }.into());
         }
         let file = capture.join("chain.txt");
         fs::write(&file, chain.stdout).map_err(Error::file(&file))?;
@@ -241,32 +236,32 @@ pub fn pictures(root: &Path, asked: &Asked) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn parsed(line: &str) -> Result<Options, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         parse(Path::new("/kiln"), &words)
     }
 
     #[test]
     fn without_a_variant_all_are_booted_once() {
-        let alone = asked("--nspawn").unwrap();
-        assert!(alone.nspawn && alone.variants.is_empty() && !asked("--variant floor").unwrap().nspawn);
-        let asked = asked("").unwrap();
-        assert!(asked.nspawn);
-        assert_eq!((asked.variants.len(), asked.runs, asked.clock), (7, 1, Clock::Wall));
-        assert_eq!(asked.work, Path::new("/kiln/target/lab"));
+        let only_nspawn = parsed("--nspawn").unwrap();
+        assert!(only_nspawn.nspawn && only_nspawn.variants.is_empty() && !parsed("--variant floor").unwrap().nspawn);
+        let options = parsed("").unwrap();
+        assert!(options.nspawn);
+        assert_eq!((options.variants.len(), options.runs, options.clock), (7, 1, Clock::Wall));
+        assert_eq!(options.work, Path::new("/kiln/target/boot-bench"));
         assert!(parse(Path::new("/kiln"), &["--work".to_owned(), "here".to_owned()]).unwrap().work.is_absolute());
     }
 
     #[test]
-    fn wrong_usage_names_the_word_that_is_wrong() {
+    fn wrong_usage_names_the_wrong_argument() {
         for (line, word) in [
             ("--variant bios", "`bios`"),
-            ("--runs 0", "from 1"),
+            ("--runs 0", "at least 1"),
             ("--runs", "`--runs` needs"),
             ("--speed", "`--speed`"),
             ("--output xml", "`xml`"),
         ] {
-            assert!(asked(line).unwrap_err().contains(word), "{line}");
+            assert!(parsed(line).unwrap_err().contains(word), "{line}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What the boots say together.
+//! The report of all boots.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
 use crate::boot::Boot;
-use crate::budget::judge;
+use crate::budget::check_budgets;
 use crate::container::Contained;
 use crate::expected::differing;
 use crate::{Clock, Identity, Variant};
@@ -17,25 +17,23 @@ pub struct Row {
     pub boots: Vec<Boot>,
 }
 
-/// All of them.
+/// The results of all variants.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// A row per variant.
     pub rows: Vec<Row>,
-    /// The same roots in nspawn, where that was asked for.
+    /// The starts in nspawn, if requested.
     pub contained: Vec<Contained>,
-    /// How time passed.
     pub clock: Clock,
 }
 
-/// The middle value; of an even number, the lower of the two.
+/// The median. Of an even number of values, the lower of the middle two.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
 impl Row {
-    /// The middle of what its machines were busy.
+    /// The median of the busy time.
     pub fn busy(&self) -> Option<f64> {
         median(self.boots.iter().map(|boot| boot.busy).collect())
     }
@@ -46,40 +44,40 @@ impl Report {
         self.rows.iter().find(|row| row.variant == variant)
     }
 
-    /// How much of another variant's time this one takes; why there is no such figure, where their nodes are not alike.
+    /// The busy time relative to another variant, or the paths where their nodes differ.
     pub fn ratio(&self, variant: Variant, to: Variant) -> Option<Result<f64, Vec<&'static str>>> {
         let (one, other) = (self.row(variant)?, self.row(to)?);
-        let mut unlike: Vec<&str> = one
+        let mut different: Vec<&str> = one
             .boots
             .iter()
             .flat_map(|a| other.boots.iter().flat_map(|b| differing(&a.configured, &b.configured)))
             .collect();
-        unlike.sort_unstable();
-        unlike.dedup();
-        if !unlike.is_empty() {
-            return Some(Err(unlike));
+        different.sort_unstable();
+        different.dedup();
+        if !different.is_empty() {
+            return Some(Err(different));
         }
         Some(Ok(one.busy()? / other.busy()?))
     }
 
-    /// Whether every budget that can be judged holds.
+    /// Whether every budget that can be checked is met.
     pub fn is_within_budget(&self) -> bool {
-        judge(self).iter().all(|budget| budget.holds)
+        check_budgets(self).iter().all(|budget| budget.is_met)
     }
 
-    /// A table for people.
+    /// The report as a table.
     pub fn text(&self) -> String {
         let unit = match self.clock {
             Clock::Wall => "seconds of the host",
             Clock::Instructions => "seconds of 500 million instructions",
         };
-        let mut text = format!("kernel entry to kubelet, busy time in {unit}, one processor, no initrd\n\n");
+        let mut text = format!("busy time from the kernel's entry to kubelet in {unit}, one processor, no initrd\n\n");
         let _ = writeln!(
             text,
             "{:<18} {:>5} {:>8} {:>8}  {:>9} {:>13}",
             "variant", "runs", "median", "spread", "/ floor", "/ cloud-init"
         );
-        let mut unlike = Vec::new();
+        let mut different = Vec::new();
         for row in &self.rows {
             let busy: Vec<f64> = row.boots.iter().map(|boot| boot.busy).collect();
             let (low, high) = busy.iter().fold((f64::MAX, f64::MIN), |(low, high), b| (low.min(*b), high.max(*b)));
@@ -95,13 +93,13 @@ impl Report {
                 let shown = match self.ratio(row.variant, to) {
                     Some(Ok(ratio)) => format!("{ratio:.3}"),
                     Some(Err(paths)) => {
-                        unlike.push(format!(
-                            "{} and {} are not alike: {}",
+                        different.push(format!(
+                            "the nodes of {} and {} differ: {}",
                             row.variant.name(),
                             to.name(),
                             paths.join(", ")
                         ));
-                        "unlike".to_owned()
+                        "different".to_owned()
                     }
                     None => "-".to_owned(),
                 };
@@ -113,33 +111,33 @@ impl Report {
             if let Some(most) = row.boots.iter().filter_map(|boot| boot.instructions).max() {
                 let _ = writeln!(
                     text,
-                    "{}: {most} instructions of kilnd at most, the kernel's for it included",
+                    "{}: at most {most} instructions of kilnd, including the kernel's on its behalf",
                     row.variant.name()
                 );
             }
         }
-        for line in unlike {
+        for line in different {
             let _ = write!(text, "\n{line}");
         }
         if !self.contained.is_empty() {
-            text.push_str("\nin nspawn, service manager to kubelet, seconds of the host\n");
+            text.push_str("\nin nspawn, from the service manager to kubelet, in seconds of the host\n");
         }
         for row in &self.contained {
             let middle = median(row.seconds.clone()).unwrap_or(f64::NAN);
             let _ = writeln!(text, "{:<18} {:>5} {middle:>8.3}", row.variant.name(), row.seconds.len());
         }
-        let judged = judge(self);
+        let judged = check_budgets(self);
         if !judged.is_empty() {
             text.push('\n');
         }
         for budget in judged {
-            let word = if budget.holds { "holds" } else { "OVER" };
-            let _ = writeln!(text, "{word:<6} {:<40} {:>10}  {}", budget.what, budget.measured, budget.limit);
+            let result = if budget.is_met { "met" } else { "EXCEEDED" };
+            let _ = writeln!(text, "{result:<9} {:<40} {:>10}  {}", budget.name, budget.measured, budget.limit);
         }
         text
     }
 
-    /// The same for programs.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let ratio = |to| self.ratio(row.variant, to).and_then(Result::ok);
@@ -159,8 +157,8 @@ impl Report {
             Clock::Wall => "wall",
             Clock::Instructions => "instructions",
         };
-        let budgets = judge(self).into_iter().map(|budget| {
-            json!({ "what": budget.what, "measured": budget.measured, "limit": budget.limit, "holds": budget.holds })
+        let budgets = check_budgets(self).into_iter().map(|budget| {
+            json!({ "name": budget.name, "measured": budget.measured, "limit": budget.limit, "isMet": budget.is_met })
         });
         let contained =
             self.contained.iter().map(|row| json!({ "variant": row.variant.name(), "seconds": row.seconds }));
@@ -178,7 +176,7 @@ mod tests {
     fn boot(busy: f64, motd: &str) -> Boot {
         let all = PATHS().into_iter().map(|path| (path.to_owned(), (0o644, b"x".to_vec())));
         let mut configured = Configured(all.collect());
-        configured.0.insert("/etc/lab/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
+        configured.0.insert("/etc/bench/motd".to_owned(), (0o644, motd.as_bytes().to_vec()));
         Boot { up: busy, busy, lease: None, instructions: None, identity: None, capture: PathBuf::new(), configured }
     }
 
@@ -192,22 +190,25 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_medians() {
+    fn ratio_is_of_medians() {
         assert_eq!(report("x").ratio(Variant::Kilnd, Variant::Floor), Some(Ok(1.1)));
         assert_eq!(report("x").ratio(Variant::Kilnd, Variant::CloudInit), None);
         assert!(report("x").text().contains("1.100"), "{}", report("x").text());
     }
 
     #[test]
-    fn nodes_that_are_not_alike_have_no_ratio() {
-        assert_eq!(report("y").ratio(Variant::Kilnd, Variant::Floor), Some(Err(vec!["/etc/lab/motd"])));
+    fn different_nodes_have_no_ratio() {
+        assert_eq!(report("y").ratio(Variant::Kilnd, Variant::Floor), Some(Err(vec!["/etc/bench/motd"])));
         let text = report("y").text();
-        assert!(text.contains("unlike") && text.contains("kilnd and floor are not alike: /etc/lab/motd"), "{text}");
+        assert!(
+            text.contains("different") && text.contains("the nodes of kilnd and floor differ: /etc/bench/motd"),
+            "{text}"
+        );
         assert!(report("y").json()["variants"][1]["ofFloor"].is_null());
     }
 
     #[test]
-    fn the_middle_of_nothing_is_nothing() {
+    fn median_of_no_values_is_none() {
         assert_eq!(median(Vec::new()), None);
         assert_eq!(median(vec![3.0, 1.0]), Some(1.0));
     }

@@ -1,31 +1,32 @@
-//! The disk of a variant: the one root, what the variant adds, as a file system in a file. No loop device is needed.
+//! The disk of a variant: a file system in a file, with the common root folder and the files that the variant adds. No loop device is needed.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::boot::Disk;
-use crate::expected::Configured;
-use crate::tree::{self, Item};
-use crate::variant::DOCUMENT;
-use crate::world::{Tools, finished, folder};
-use crate::{Error, Variant, medium};
+use kiln_machines::command::run;
+use kiln_machines::{Overlay, qemu, tools};
 
-/// The size of the file system; the file is as large as what is in it.
+use crate::boot::{Clock, Disk, Machine};
+use crate::expected::Configured;
+use crate::tree::{self, Item, create_folder};
+use crate::variant::DOCUMENT;
+use crate::{Error, Variant, media};
+
+/// The size of the file system. The file is sparse.
 const SIZE: &str = "3G";
 
-/// The same in bytes.
 const SIZE_BYTES: u64 = 3 << 30;
-/// Where a partition begins, in sectors: where every tool puts the first.
+/// The first sector of the partition, where every partitioning tool puts it.
 const START: u64 = 2048;
 const SECTOR: u64 = 512;
 
-/// Makes a disk with a table of one partition, for a root that is to grow: what has no table is as large as its disk already.
-fn partition(file: &Path) -> Result<(), Error> {
+/// Writes a disk with one partition, for a root that is to grow: a disk without a partition table has no free space after its file system.
+fn write_partition_table(file: &Path) -> Result<(), Error> {
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
     let mut table = vec![0; 512];
-    // Linux, addressed by sectors.
+    // A Linux partition, addressed by sectors.
     table[450] = 0x83;
     table[454..458].copy_from_slice(&number(START));
     table[458..462].copy_from_slice(&number(SIZE_BYTES / SECTOR));
@@ -34,86 +35,92 @@ fn partition(file: &Path) -> Result<(), Error> {
     made.and_then(|disk| disk.set_len(SIZE_BYTES + START * SECTOR)).map_err(Error::file(file))
 }
 
-/// What makes disks.
+/// Creates the disks.
 pub(crate) struct Bench<'a> {
-    pub(crate) tools: &'a Tools,
-    /// The Debian that every machine starts from.
+    /// The root folder that has QEMU, mke2fs and genisoimage.
+    pub(crate) tools: &'a Path,
+    /// The root folder that every disk starts from.
     pub(crate) base: &'a Path,
-    /// The folder of everything that is made; `/mnt` for the tools.
+    /// The folder for everything that the boot bench creates.
     pub(crate) work: &'a Path,
     pub(crate) kilnd: &'a Path,
     pub(crate) units: &'a Path,
 }
 
 impl Bench<'_> {
-    /// What a node is to have in the end: kilnd says it once, on a copy of the root, and every variant is held to it.
+    /// A machine with a disk and provisioning media.
+    pub(crate) fn machine<'b>(
+        &'b self,
+        kernel: &'b Path,
+        variant: Variant,
+        disk: &'b Disk,
+        media: &'b Path,
+        clock: Clock,
+    ) -> Machine<'b> {
+        Machine { tools: self.tools, kernel, work: self.work, variant, disk, media, clock }
+    }
+
+    /// The configured paths of a node. kilnd applies the document once to a copy of the root folder, and every variant is compared with that.
     pub(crate) fn expected(&self) -> Result<Configured, Error> {
         let nothing = Configured::default();
         let merged = self.merged("expected", &Variant::Kilnd.items(self.kilnd, self.units, &nothing)?)?;
         let document = self.work.join("document.json");
         fs::write(&document, DOCUMENT).map_err(Error::file(&document))?;
-        finished(Command::new(self.kilnd).arg("apply").arg("--config").arg(&document).arg("--root").arg(&merged))?;
+        run(Command::new(self.kilnd).arg("apply").arg("--config").arg(&document).arg("--root").arg(&merged))?;
         let configured = Configured::read(&merged);
-        finished(Command::new("umount").arg(&merged))?;
+        run(Command::new("umount").arg(&merged))?;
         configured
     }
 
-    /// Makes the disk of a variant.
+    /// Creates the disk of a variant.
     pub(crate) fn disk(&self, variant: Variant, expected: &Configured) -> Result<Disk, Error> {
         self.disk_as(variant.name(), variant, expected)
     }
 
-    /// The same under another name.
+    /// Creates the disk of a variant under another name.
     pub(crate) fn disk_as(&self, name: &str, variant: Variant, expected: &Configured) -> Result<Disk, Error> {
         let merged = self.merged(name, &variant.items(self.kilnd, self.units, expected)?)?;
-        let disk = format!("{name}.raw");
-        let source = format!("/mnt/{name}/merged");
-        let file = self.work.join(&disk);
-        // A file that is there would keep its old content beyond what is written now.
+        let file = self.work.join(format!("{name}.raw"));
+        // mke2fs would keep the content of an existing file where it writes nothing.
         let _ = fs::remove_file(&file);
         let mut extended = "lazy_itable_init=1".to_owned();
         if variant == Variant::Disks {
-            partition(&file)?;
+            write_partition_table(&file)?;
             let _ = write!(extended, ",offset={}", START * SECTOR);
         }
-        let options = ["-q", "-F", "-t", "ext4", "-E", &extended, "-d", &source, &disk, SIZE];
-        let made = finished(self.tools.command("mke2fs").args(options));
-        finished(Command::new("umount").arg(&merged))?;
-        made.map(|()| Disk { file: disk, format: "raw" })
+        let mut command = tools::command(Some(self.tools), "mke2fs");
+        command.env("MKE2FS_CONFIG", self.tools.join("etc/mke2fs.conf"));
+        command.args(["-q", "-F", "-t", "ext4", "-E", &extended, "-d"]).arg(&merged).arg(&file).arg(SIZE);
+        let created = run(&mut command);
+        run(Command::new("umount").arg(&merged))?;
+        created?;
+        Ok(Disk { file, format: "raw" })
     }
 
-    /// The medium of a variant, and its name below the work folder.
-    pub(crate) fn medium(&self, variant: Variant) -> Result<String, Error> {
-        let (folder_name, file_name) = match variant {
-            Variant::Disks => ("medium-disks", "medium-disks.iso"),
-            _ => ("medium", "medium.iso"),
-        };
-        let source = self.work.join(folder_name);
-        folder(&source)?;
+    /// Creates the provisioning media of a variant: a folder, and an image of it.
+    pub(crate) fn media(&self, variant: Variant) -> Result<(PathBuf, PathBuf), Error> {
+        let name = if variant == Variant::Disks { "media-disks" } else { "media" };
+        let source = self.work.join(name);
+        create_folder(&source)?;
         let file = source.join("ovf-env.xml");
-        fs::write(&file, medium::ovf_env(&variant.document())).map_err(Error::file(&file))?;
-        let options = ["-quiet", "-joliet", "-rock", "-o", file_name, folder_name];
-        finished(self.tools.command("genisoimage").args(options))?;
-        Ok(file_name.to_owned())
+        fs::write(&file, media::ovf_env(&variant.document())).map_err(Error::file(&file))?;
+        let image = self.work.join(format!("{name}.iso"));
+        qemu::make_iso(Some(self.tools), &image, &source)?;
+        Ok((source, image))
     }
 
-    /// An overlay over the base with these items in it.
+    /// Mounts an overlay over the base and applies items to it.
     pub(crate) fn merged(&self, name: &str, items: &[Item]) -> Result<PathBuf, Error> {
-        let place = self.work.join(name);
-        let parts = ["upper", "work", "merged"].map(|part| place.join(part));
+        let parts = ["upper", "work", "merged"].map(|part| self.work.join(name).join(part));
         for part in &parts {
             if part.exists() {
                 fs::remove_dir_all(part).map_err(Error::file(part))?;
             }
-            folder(part)?;
+            create_folder(part)?;
         }
         let [upper, work, merged] = parts;
-        let options =
-            format!("lowerdir={},upperdir={},workdir={}", self.base.display(), upper.display(), work.display());
-        // Mounted where the tools see it: their view of the work folder is older than this mount.
-        let merged = self.tools.see(merged.strip_prefix(self.work).unwrap_or(&merged));
-        finished(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(&merged))?;
-        tree::place(&merged, items)?;
+        Overlay { lower: vec![self.base.to_owned()], upper, work }.mount(&merged)?;
+        tree::apply(&merged, items)?;
         Ok(merged)
     }
 }

@@ -1,4 +1,4 @@
-//! Who configures the node.
+//! The variants: the ways in which a node is configured.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,38 +9,38 @@ use serde_json::json;
 
 use crate::expected::Configured;
 use crate::tree::Item;
-use crate::{Error, medium};
+use crate::{Error, media};
 
-/// Who configures the node, and from where.
+/// The agent that configures the node, and the source of its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
-    /// Nobody: the configuration is baked into the root, and kubelet follows the local file systems. What is above it is the cost of
-    /// being configured.
+    /// No agent: the configuration is on the disk, and kubelet starts after the local file systems. The difference to another variant is the cost
+    /// of configuration.
     Floor,
-    /// kilnd, with the document on a local medium.
+    /// kilnd, with the document on provisioning media.
     Kilnd,
-    /// kilnd, with the document at the metadata service.
+    /// kilnd, with the document from the metadata service.
     KilndImds,
-    /// kilnd as in `KilndImds`, behind a unit that waits until networkd says that the network is there.
+    /// As `KilndImds`, after a unit that waits until networkd reports that the network is online.
     WaitForNetwork,
-    /// A node made by `Kilnd`, at its second start.
+    /// The second boot of a `Kilnd` node.
     Again,
-    /// A copy of that node's disk in another machine: it gets rid of its donor's identity and becomes a node of its own.
+    /// The disk of a `Kilnd` node in another machine, which resets the donor's identity.
     Clone,
-    /// As `Kilnd`, with a document that asks for swap and for all of the disk. It proves what needs a kernel of its own, and is not compared.
+    /// As `Kilnd`, with swap and a growing root partition in the document. It tests what needs its own kernel, and is not compared.
     Disks,
-    /// cloud-init with its datasource pinned and the modules that it does not need turned off; a script then starts kubelet, as the
-    /// extension of a scale set does.
+    /// cloud-init with a pinned datasource and only the modules that the node needs. A script then starts kubelet, as the extension of a scale set
+    /// does.
     CloudInit,
 }
 
-/// The document that makes the node.
+/// The NodeConfig that every agent applies.
 pub(crate) const DOCUMENT: &str = include_str!("../document.json");
 
-/// The device of the medium: the third disk.
-pub(crate) const MEDIUM: &str = "/dev/nvme2n1";
+/// The device of the provisioning media: the third disk.
+pub(crate) const MEDIA: &str = "/dev/nvme2n1";
 
-/// What every variant has: a network (the route to the metadata service comes with the lease, as it does on Azure), a kubelet that says when it was started, and a reporter.
+/// The network of every variant. As on Azure, the route to the metadata service comes with the lease.
 const NETWORK: &str = "\
 [Match]
 Name=e*
@@ -54,7 +54,7 @@ Destination=169.254.169.254/32
 Gateway=_dhcp4
 ";
 
-/// It reads the clock before anything else, and stays.
+/// Stands in for kubelet: it reads the clock first, and keeps running.
 const KUBELET: &str = "\
 #!/bin/sh
 read clock </proc/uptime
@@ -65,7 +65,7 @@ exec sleep infinity
 
 const KUBELET_UNIT: &str = "\
 [Unit]
-Description=The kubelet of the lab
+Description=kubelet of the boot bench
 DefaultDependencies=no
 After=local-fs.target
 Conflicts=shutdown.target
@@ -83,11 +83,11 @@ Description=Report on this boot and turn the machine off
 
 [Service]
 Type=exec
-ExecStart=/usr/local/sbin/lab-report
+ExecStart=/usr/local/sbin/bench-report
 ";
 
 impl Variant {
-    /// All of them, the cheapest first.
+    /// All variants, the fastest first.
     pub const ALL: [Self; 8] = [
         Self::Floor,
         Self::Kilnd,
@@ -99,12 +99,12 @@ impl Variant {
         Self::CloudInit,
     ];
 
-    /// Those that are measured where nobody names any.
+    /// The variants that are measured by default.
     pub fn measured() -> Vec<Self> {
         Self::ALL.into_iter().filter(|variant| *variant != Self::Disks).collect()
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
@@ -118,25 +118,25 @@ impl Variant {
         }
     }
 
-    /// By its name on the command line.
-    pub fn named(name: &str) -> Option<Self> {
+    /// The variant with a name on the command line.
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|variant| variant.name() == name)
     }
 
-    /// Whether it starts from the disk of a node that ran before.
+    /// Whether it starts from the disk of a node that has run before.
     pub(crate) fn has_donor(self) -> bool {
         matches!(self, Self::Again | Self::Clone)
     }
 
-    /// The id of its machine. A copy is in another one.
-    pub(crate) fn machine(self) -> &'static str {
+    /// The VM id. A clone has another one than its donor.
+    pub(crate) fn vm_id(self) -> &'static str {
         match self {
             Self::Clone => "b1d7c7d0-1f0e-4d0a-8f0b-9d7a3c5e2f14",
             _ => "6f2c6a4e-58ab-4c59-9a65-1f6d0c1b7a02",
         }
     }
 
-    /// The document that makes its node.
+    /// The NodeConfig of the variant.
     pub(crate) fn document(self) -> String {
         match self {
             Self::Disks => with_disks(DOCUMENT),
@@ -144,28 +144,28 @@ impl Variant {
         }
     }
 
-    /// What it puts into the root, given what the node is to have in the end.
+    /// The changes to the root folder. `expected` are the configured paths of the node.
     pub(crate) fn items(self, kilnd: &Path, units: &Path, expected: &Configured) -> Result<Vec<Item>, Error> {
         let mut items = common();
         match self {
             Self::Floor => {
                 items.extend(baked(expected));
-                items.push(Item::wanted("kubelet.service"));
+                items.push(Item::enable("kubelet.service"));
             }
             Self::CloudInit => items.extend(cloud_init(expected)),
             Self::Kilnd | Self::Again | Self::Clone | Self::Disks | Self::KilndImds | Self::WaitForNetwork => {
                 items.extend(installed(kilnd, units)?);
-                items.push(Item::wanted("kubelet.service"));
+                items.push(Item::enable("kubelet.service"));
             }
         }
         if matches!(self, Self::Kilnd | Self::Disks) {
-            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIUM}\n");
-            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+            let text = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd boot --cd {MEDIA}\n");
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self == Self::WaitForNetwork {
             let wait = "systemd-networkd-wait-online.service";
             let text = format!("[Unit]\nWants={wait}\nAfter={wait}\n");
-            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/lab.conf", text));
+            items.push(Item::text("/etc/systemd/system/kiln-config.service.d/bench.conf", text));
         }
         if self != Self::CloudInit {
             items.push(Item::text("/etc/cloud/cloud-init.disabled", ""));
@@ -179,22 +179,22 @@ fn common() -> Vec<Item> {
     let image = json!({ "kubelets": { "1.34.4": "/usr/local/bin/kubelet" } });
     vec![
         Item::text("/etc/machine-id", ""),
-        Item::text("/etc/systemd/network/80-lab.network", NETWORK),
+        Item::text("/etc/systemd/network/80-bench.network", NETWORK),
         Item::Link { path: networkd.to_owned(), to: "/lib/systemd/system/systemd-networkd.service".to_owned() },
-        Item::Gone("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
+        Item::Remove("/etc/systemd/system/multi-user.target.wants/ssh.service".to_owned()),
         Item::program("/usr/local/bin/kubelet", KUBELET),
         Item::text("/etc/systemd/system/kubelet.service", KUBELET_UNIT),
         Item::text("/usr/lib/kiln/image.json", image.to_string()),
-        Item::program("/usr/local/sbin/lab-report", reporter()),
-        Item::text("/etc/systemd/system/lab-report.service", REPORT_UNIT),
-        Item::wanted("lab-report.service"),
+        Item::program("/usr/local/sbin/bench-report", reporter()),
+        Item::text("/etc/systemd/system/bench-report.service", REPORT_UNIT),
+        Item::enable("bench-report.service"),
     ]
 }
 
-/// Waits for the end of the boot, then puts the capture and the configured paths onto the second disk.
+/// The script that waits for the end of the boot, then writes the capture and the configured paths to the second disk.
 fn reporter() -> String {
     let mut text =
-        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/lab/configured && cd /run/lab\n\
+        "#!/bin/sh\nsystemctl is-system-running --wait >/dev/null\nmkdir -p /run/bench/configured && cd /run/bench\n\
          cp /run/kubelet-start start\nsystemctl show >manager.txt\nsystemctl show '*' >units.txt\n\
          journalctl -b -o short-monotonic --no-pager >journal.txt\n\
          if grep -q growRoot /etc/kiln/current/config.json 2>/dev/null; then\n\
@@ -203,27 +203,27 @@ fn reporter() -> String {
          cat /proc/swaps >swaps.txt\ndf --block-size=1M / >df.txt\ncd configured\n"
             .to_owned();
     for path in crate::expected::PATHS() {
-        let copy = format!("mkdir -p .{} && cat {path} >.{path} && chmod --reference={path} .{path}", folder_of(path));
+        let copy = format!("mkdir -p .{} && cat {path} >.{path} && chmod --reference={path} .{path}", parent_of(path));
         let _ = writeln!(text, "[ -e {path} ] && {copy}");
     }
     text.push_str(
-        "cd .. && tar cf /dev/nvme1n1 . && sync\necho LAB-DONE >/dev/ttyS0\n\
-         grep -q lab.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
+        "cd .. && tar cf /dev/nvme1n1 . && sync\necho BENCH-DONE >/dev/ttyS0\n\
+         grep -q bench.donor /proc/cmdline && exec systemctl poweroff\nsystemctl poweroff --force --force\n",
     );
     text
 }
 
-fn folder_of(path: &str) -> &str {
+fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("/", |(folder, _)| folder)
 }
 
-/// The configuration as if it had always been there. Settings of the kernel follow from their file.
+/// The configuration as files on the disk. systemd applies kernel settings from their file.
 fn baked(expected: &Configured) -> impl Iterator<Item = Item> + '_ {
     let files = expected.0.iter().filter(|(path, _)| !path.starts_with("/proc/"));
     files.map(|(path, (mode, content))| Item::File { path: path.clone(), mode: *mode, content: content.clone() })
 }
 
-/// kilnd and its units, as its package installs them.
+/// kilnd and its units, as in its package.
 fn installed(kilnd: &Path, units: &Path) -> Result<Vec<Item>, Error> {
     let read = |path: &Path| std::fs::read(path).map_err(Error::file(path));
     let mut items = vec![Item::program("/usr/bin/kilnd", read(kilnd)?)];
@@ -242,22 +242,22 @@ fn installed(kilnd: &Path, units: &Path) -> Result<Vec<Item>, Error> {
     Ok(items)
 }
 
-/// Every file below a folder.
+/// All files below a folder.
 fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>, Error> {
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::file(folder))? {
         let path = entry.map_err(Error::file(folder))?.path();
         if path.is_dir() {
-            found.extend(files(&path)?);
+            all.extend(files(&path)?);
         } else {
-            found.push(path);
+            all.push(path);
         }
     }
-    found.sort();
-    Ok(found)
+    all.sort();
+    Ok(all)
 }
 
-/// A fair opponent: what it does not need is off, its source is known, and it does what kilnd does.
+/// A fair configuration of cloud-init: only the modules that the node needs, a pinned datasource, and the same result as kilnd.
 fn cloud_init(expected: &Configured) -> Vec<Item> {
     let files: Vec<serde_json::Value> = expected
         .0
@@ -290,13 +290,13 @@ fn cloud_init(expected: &Configured) -> Vec<Item> {
     });
     let seed = "/var/lib/cloud/seed/nocloud";
     vec![
-        Item::text("/etc/cloud/cloud.cfg.d/99-lab.cfg", configuration.to_string()),
-        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"lab-node-0\"}"),
+        Item::text("/etc/cloud/cloud.cfg.d/99-bench.cfg", configuration.to_string()),
+        Item::text(&format!("{seed}/meta-data"), "{\"instance-id\": \"bench-node-0\"}"),
         Item::text(&format!("{seed}/user-data"), format!("#cloud-config\n{data}\n")),
     ]
 }
 
-/// A document that also asks for swap and for all of the disk.
+/// Adds swap and a growing root partition to a document.
 fn with_disks(document: &str) -> String {
     let mut document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
     document["spec"]["os"]["swap"] = json!({ "sizeMib": 64 });
@@ -305,9 +305,9 @@ fn with_disks(document: &str) -> String {
     document.to_string()
 }
 
-/// The medium's file.
+/// The `ovf-env.xml` of the provisioning media.
 pub(crate) fn ovf_env() -> String {
-    medium::ovf_env(DOCUMENT)
+    media::ovf_env(DOCUMENT)
 }
 
 #[cfg(test)]
@@ -315,20 +315,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variant_has_a_name_of_its_own() {
+    fn every_variant_has_a_unique_name() {
         for variant in Variant::ALL {
-            assert_eq!(Variant::named(variant.name()), Some(variant));
+            assert_eq!(Variant::from_name(variant.name()), Some(variant));
         }
-        assert_eq!(Variant::named("systemd"), None);
+        assert_eq!(Variant::from_name("systemd"), None);
     }
 
     #[test]
-    fn cloud_init_writes_what_the_floor_has_baked_in() {
-        let expected = Configured([("/etc/lab/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
+    fn cloud_init_writes_the_files_of_the_floor() {
+        let expected = Configured([("/etc/bench/motd".to_owned(), (0o640, b"hello".to_vec()))].into());
         let items = cloud_init(&expected);
         let Some(Item::File { content, .. }) = items.last() else { panic!("{items:?}") };
         let text = String::from_utf8_lossy(content);
-        assert!(text.contains(r#""path":"/etc/lab/motd","permissions":"0640""#), "{text}");
+        assert!(text.contains(r#""path":"/etc/bench/motd","permissions":"0640""#), "{text}");
         assert!(text.contains(&STANDARD.encode("hello")), "{text}");
         assert!(
             baked(&expected).any(|item| matches!(item, Item::File { mode: 0o640, content, .. } if content == b"hello"))
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn cloud_init_has_a_fair_chance() {
+    fn cloud_init_runs_only_the_needed_modules() {
         let items = cloud_init(&Configured::default());
         let texts: Vec<_> = items
             .iter()
@@ -345,22 +345,22 @@ mod tests {
                 _ => None,
             })
             .collect();
-        let says = |word: &str| assert!(texts.iter().any(|text| text.contains(word)), "{word}: {texts:?}");
-        says(r#""datasource_list":["NoCloud"]"#);
-        says(r#""cloud_config_modules":["runcmd"]"#);
-        says(r#""cloud_final_modules":["scripts-user"]"#);
+        let has = |word: &str| assert!(texts.iter().any(|text| text.contains(word)), "{word}: {texts:?}");
+        has(r#""datasource_list":["NoCloud"]"#);
+        has(r#""cloud_config_modules":["runcmd"]"#);
+        has(r#""cloud_final_modules":["scripts-user"]"#);
     }
 
     #[test]
-    fn a_copy_is_in_another_machine_than_its_donor_and_an_ordinary_start_is_not() {
-        assert_ne!(Variant::Clone.machine(), Variant::Kilnd.machine());
-        assert_eq!(Variant::Again.machine(), Variant::Kilnd.machine());
+    fn clone_has_another_vm_id_than_its_donor() {
+        assert_ne!(Variant::Clone.vm_id(), Variant::Kilnd.vm_id());
+        assert_eq!(Variant::Again.vm_id(), Variant::Kilnd.vm_id());
         assert!(!Variant::measured().contains(&Variant::Disks) && Variant::measured().contains(&Variant::Clone));
         assert!(Variant::Disks.document().contains(r#""growRoot":true"#));
     }
 
     #[test]
-    fn the_medium_carries_the_document() {
+    fn provisioning_media_have_the_document() {
         assert!(ovf_env().contains(&STANDARD.encode(DOCUMENT)));
     }
 }

@@ -1,4 +1,4 @@
-//! The chart's files.
+//! The files of the chart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(3).unwrap_or(here).to_path_buf()
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(3).unwrap_or(manifest).to_path_buf()
 }
 
-/// The chart's folder.
+/// The folder of the chart.
 pub fn chart() -> PathBuf {
     root().join("charts/kiln")
 }
 
-/// A file of the chart.
+/// The content of a file of the chart.
 ///
 /// # Panics
-/// When it cannot be read: a test that cannot run fails.
+/// If it cannot be read: a test that cannot run fails.
 #[track_caller]
 pub fn text(name: &str) -> String {
     let path = chart().join(name);
@@ -38,7 +38,7 @@ pub fn schema() -> Value {
     serde_json::from_str(&text("values.schema.json")).unwrap_or_else(|error| panic!("values.schema.json: {error}"))
 }
 
-/// Every value that the schema knows, by its path, with its own schema. An object whose keys are a user's is one value.
+/// All values of the schema, by path, with their schema. A map with user-defined keys is one value.
 pub fn leaves(schema: &Value) -> Vec<(String, &Value)> {
     let mut leaves = Vec::new();
     collect("", schema, &mut leaves);
@@ -48,7 +48,7 @@ pub fn leaves(schema: &Value) -> Vec<(String, &Value)> {
 fn collect<'a>(path: &str, schema: &'a Value, leaves: &mut Vec<(String, &'a Value)>) {
     let properties = schema["properties"].as_object().filter(|_| path != "resources");
     let Some(properties) = properties else {
-        // Helm's own, which no chart looks at.
+        // Reserved by Helm; the chart does not use it.
         if path != "global" {
             leaves.push((path.to_owned(), schema));
         }

@@ -1,4 +1,4 @@
-//! The real Helm, with folders of its own.
+//! The real Helm, with its own folders.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::{Finished, Part, require, run};
+use testkit::{Finished, TestDep, require, run};
 
 use crate::{Rendered, chart};
 
-/// A command takes under a second; a server under load has taken ten times as long.
+/// A command takes less than a second; a server under load has needed ten times as long.
 const DEADLINE: Duration = Duration::from_mins(3);
 
-/// The real Helm. It sees neither the developer's cluster nor the developer's repositories.
+/// The real Helm, without access to the developer's cluster and repositories.
 #[derive(Debug)]
 pub struct Helm {
     home: TempDir,
 }
 
-/// What Helm said when it refused.
+/// The error message of Helm.
 #[derive(Debug)]
-pub struct Refusal(pub String);
+pub struct HelmError(pub String);
 
 impl Helm {
     /// Helm with an empty home.
     ///
     /// # Panics
-    /// When the part is missing: a test that cannot run fails.
+    /// If Helm is missing: a test that cannot run fails.
     #[track_caller]
     pub fn new() -> Self {
         let home = TempDir::new().unwrap_or_else(|error| panic!("{error}"));
@@ -37,10 +37,10 @@ impl Helm {
         helm
     }
 
-    /// Runs a command, against the cluster of a kubeconfig or without one.
+    /// Runs a command, with or without a kubeconfig.
     #[track_caller]
     pub fn run(&self, kubeconfig: Option<&Path>, arguments: &[&str]) -> Finished {
-        let mut command = Command::new(require(Part::Helm));
+        let mut command = Command::new(require(TestDep::Helm));
         command.args(arguments);
         for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(name, self.home.path().join(name));
@@ -55,14 +55,14 @@ impl Helm {
             }
         }
         command.env("KUBECONFIG", kubeconfig.unwrap_or(Path::new("/nonexistent/kubeconfig")));
-        // Ports of test servers come back: what an earlier one answered must not be believed.
+        // Ports of test servers are reused, so a discovery cache of an earlier server must not be used.
         command.env("HOME", self.home.path());
         run(command, DEADLINE)
     }
 
     /// Renders the chart for a release `runner` in the namespace `nodes`, with one `--set-json` per value.
     #[track_caller]
-    pub fn render(&self, values: &[(&str, Value)]) -> Result<Rendered, Refusal> {
+    pub fn render(&self, values: &[(&str, Value)]) -> Result<Rendered, HelmError> {
         let sets: Vec<String> = values.iter().map(|(path, value)| format!("{path}={value}")).collect();
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set-json", set]).collect();
         self.template(&sets)
@@ -70,11 +70,11 @@ impl Helm {
 
     /// Renders the chart for the same release with more arguments.
     #[track_caller]
-    pub fn template(&self, arguments: &[&str]) -> Result<Rendered, Refusal> {
+    pub fn template(&self, arguments: &[&str]) -> Result<Rendered, HelmError> {
         let chart = chart().display().to_string();
         let all = [&["template", "runner", &chart, "--namespace", "nodes"], arguments].concat();
         let finished = self.run(None, &all);
-        if finished.code == Some(0) { Ok(Rendered::new(finished.stdout)) } else { Err(Refusal(finished.stderr)) }
+        if finished.code == Some(0) { Ok(Rendered::new(finished.stdout)) } else { Err(HelmError(finished.stderr)) }
     }
 }
 

@@ -1,5 +1,4 @@
-//! What the tests of `charts/kiln` share: the chart's files, Helm, rendered objects, golden files, and the page that is made of the
-//! schema.
+//! Shared code of the tests of `charts/kiln`: the chart's files, Helm, rendered objects, golden files, and the generated reference page.
 
 mod files;
 mod golden;
@@ -9,6 +8,6 @@ mod rendered;
 
 pub use files::{chart, leaves, root, schema, text, values};
 pub use golden::golden;
-pub use helm::{Helm, Refusal};
+pub use helm::{Helm, HelmError};
 pub use reference::page;
 pub use rendered::Rendered;

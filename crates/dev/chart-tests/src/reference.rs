@@ -1,4 +1,4 @@
-//! The page `docs/reference/chart.md`, made of the schema and the default values.
+//! The page `docs/reference/chart.md`, generated from the schema and the default values.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::leaves;
 
 const HEAD: &str = "\
-# Values of the chart
+# Chart values
 
-Made of `charts/kiln/values.schema.json` and `charts/kiln/values.yaml`; `KILN_BLESS=1 cargo test -p chart-tests --test chart` writes
-it anew. A value that is not here, or not of its type, is refused before anything is made. How to install:
-[in the cluster](../guides/in-cluster.md).
+Generated from `charts/kiln/values.schema.json` and `charts/kiln/values.yaml`; rewrite it with `KILN_BLESS=1 cargo test -p chart-tests
+--test chart`. Helm rejects unknown values and values of the wrong type before it creates anything. Installation: [kiln in the
+cluster](../guides/in-cluster.md).
 ";
 
-/// The page.
+/// Renders the page.
 pub fn page(schema: &Value, values: &Value) -> String {
     let mut page = HEAD.to_owned();
     let mut section = String::new();
     let mut leaves = leaves(schema);
-    // Values without a section of their own come last, under one title.
+    // Values without a section come last, under one title.
     leaves.sort_by_key(|(path, _)| !path.contains('.'));
     for (path, property) in leaves {
         let top = path.split('.').next().unwrap_or_default();
@@ -27,17 +27,18 @@ pub fn page(schema: &Value, values: &Value) -> String {
         if title != section {
             let about = if path.contains('.') { schema["properties"][top]["description"].as_str() } else { None };
             let about = about.map_or_else(String::new, |about| format!("{about}\n\n"));
-            let _ = write!(page, "\n## {title}\n\n{about}| value | default | may be | |\n|---|---|---|---|\n");
+            let _ =
+                write!(page, "\n## {title}\n\n{about}| value | default | allowed | description |\n|---|---|---|---|\n");
             section = title;
         }
         let default = path.split('.').fold(values, |value, key| &value[key]);
         let about = property["description"].as_str().unwrap_or_default().replace('|', "\\|");
-        let _ = writeln!(page, "| `{path}` | {} | {} | {about} |", shown(default), grammar(property));
+        let _ = writeln!(page, "| `{path}` | {} | {} | {about} |", format_value(default), grammar(property));
     }
     page
 }
 
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::String(text) if text.is_empty() => "empty".to_owned(),
@@ -47,8 +48,8 @@ fn shown(value: &Value) -> String {
 }
 
 fn grammar(property: &Value) -> String {
-    if let Some(words) = property["enum"].as_array() {
-        return words.iter().map(shown).collect::<Vec<_>>().join(", ");
+    if let Some(values) = property["enum"].as_array() {
+        return values.iter().map(format_value).collect::<Vec<_>>().join(", ");
     }
     let name = |kind: &Value| match kind.as_str().unwrap_or_default() {
         "array" => "list".to_owned(),

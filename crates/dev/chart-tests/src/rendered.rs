@@ -1,21 +1,19 @@
-//! What Helm rendered, as text and as objects.
+//! The output of Helm, as text and as objects.
 
 use serde_json::Value;
 
 /// The objects of a release.
 #[derive(Debug, Clone)]
 pub struct Rendered {
-    /// As Helm wrote them.
     pub text: String,
-    /// As a server reads them.
     pub objects: Vec<Value>,
 }
 
 impl Rendered {
-    /// Reads what `helm template` printed.
+    /// Parses the output of `helm template`.
     ///
     /// # Panics
-    /// When it is not YAML.
+    /// If it is not YAML.
     #[track_caller]
     pub fn new(text: String) -> Self {
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
@@ -38,7 +36,7 @@ impl Rendered {
         kinds
     }
 
-    /// The spec of the Job, or of the Jobs of the `CronJob`.
+    /// The spec of the Job, or of the `CronJob`'s Jobs.
     #[track_caller]
     pub fn job(&self) -> &Value {
         let job = self.one("Job");
@@ -51,15 +49,16 @@ impl Rendered {
         &self.job()["template"]
     }
 
-    /// The arguments of the container, with a space around each.
+    /// The arguments of the container, each surrounded by spaces.
     #[track_caller]
     pub fn arguments(&self) -> String {
         let words = self.pod()["spec"]["containers"][0]["args"].as_array().into_iter().flatten();
-        let words: Vec<_> = words.map(|word| word.as_str().unwrap_or_else(|| panic!("{word} is no string"))).collect();
+        let words: Vec<_> =
+            words.map(|word| word.as_str().unwrap_or_else(|| panic!("{word} is not a string"))).collect();
         format!(" {} ", words.join(" "))
     }
 
-    /// The value of an environment variable of the container; null when it has none.
+    /// The value of an environment variable of the container, or null.
     #[track_caller]
     pub fn variable(&self, name: &str) -> &Value {
         let mut all = self.pod()["spec"]["containers"][0]["env"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Certificates: the control plane's own authority, its servers and its users.
+//! Certificates: the control plane's CA, its servers and its users.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -13,32 +13,32 @@ use rcgen::{
 
 use crate::Error;
 
-/// The names and addresses by which the servers are reached; the last address is that of the service `kubernetes`.
+/// The names and addresses of the servers; the last address is that of the service `kubernetes`.
 const NAMES: [&str; 6] =
     ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1", "10.96.0.1"];
 
-/// Who a client is, as Kubernetes reads it from its certificate.
+/// The identity of a client, as Kubernetes reads it from its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub user: String,
-    /// The groups, two at most.
+    /// At most two.
     pub groups: Vec<String>,
 }
 
 impl Identity {
-    /// A user in no group but those that every authenticated user is in.
+    /// A user without groups, except those of every authenticated user.
     pub fn user(name: impl Into<String>) -> Self {
         Self { user: name.into(), groups: Vec::new() }
     }
 
-    /// The same in one more group.
+    /// Adds a group.
     #[must_use]
     pub fn in_group(mut self, group: impl Into<String>) -> Self {
         self.groups.push(group.into());
         self
     }
 
-    /// Who may do everything.
+    /// A cluster admin.
     pub fn admin() -> Self {
         Self::user("admin").in_group("system:masters")
     }
@@ -49,11 +49,11 @@ impl Identity {
     }
 }
 
-/// A certificate and its key, both PEM. The key does not print.
+/// A certificate and its key, PEM. `Debug` does not print the key.
 #[derive(Clone)]
 pub struct Credential {
     pub certificate: String,
-    /// The private key, PKCS #8.
+    /// PKCS #8.
     pub key: String,
 }
 
@@ -63,17 +63,17 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The authority that all certificates of a control plane come from.
+/// The CA of a control plane.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) certificate: String,
 }
 
 impl Authority {
-    /// Makes the authority and all that the servers need, in this folder.
+    /// Creates the CA and all server certificates in this folder.
     pub(crate) fn create(folder: &Path) -> Result<Self, Error> {
-        let key = key("the authority")?;
-        let certificate = authority_params().self_signed(&key).map_err(failed("the authority"))?;
+        let key = key("the CA")?;
+        let certificate = authority_params().self_signed(&key).map_err(failed("the CA"))?;
         let certificate = certificate.pem();
         write(&folder.join("ca.crt"), &certificate)?;
         write(&folder.join("ca.key"), &key.serialize_pem())?;
@@ -81,16 +81,16 @@ impl Authority {
 
         let mut server = CertificateParams::new(NAMES.map(str::to_owned)).map_err(failed("the servers"))?;
         server.distinguished_name = named("kiln-control-plane");
-        // etcd's peers and kube-apiserver towards etcd show the same certificate as clients.
+        // etcd's peers, and kube-apiserver as client of etcd, use the same certificate.
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let server = authority.sign(server, "the servers")?;
         write(&folder.join("server.crt"), &server.certificate)?;
         write(&folder.join("server.key"), &server.key)?;
 
-        let caller = Identity::user("kube-apiserver-kubelet-client").in_group("system:masters");
-        let caller = authority.issue(&caller)?;
-        write(&folder.join("kubelet-client.crt"), &caller.certificate)?;
-        write(&folder.join("kubelet-client.key"), &caller.key)?;
+        let client = Identity::user("kube-apiserver-kubelet-client").in_group("system:masters");
+        let client = authority.issue(&client)?;
+        write(&folder.join("kubelet-client.crt"), &client.certificate)?;
+        write(&folder.join("kubelet-client.key"), &client.key)?;
 
         let accounts = self::key("service accounts")?;
         write(&folder.join("service-account.key"), &accounts.serialize_pem())?;
@@ -98,18 +98,18 @@ impl Authority {
         Ok(authority)
     }
 
-    /// The authority that [`Authority::create`] left in this folder.
+    /// Opens the CA that [`Authority::create`] wrote to this folder.
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let read = |path: PathBuf| std::fs::read_to_string(&path).map_err(Error::file(&path));
-        let key = KeyPair::from_pem(&read(folder.join("ca.key"))?).map_err(failed("the authority"))?;
+        let key = KeyPair::from_pem(&read(folder.join("ca.key"))?).map_err(failed("the CA"))?;
         Ok(Self { issuer: Issuer::new(authority_params(), key), certificate: read(folder.join("ca.crt"))? })
     }
 
-    /// A client certificate.
+    /// Issues a client certificate.
     pub(crate) fn issue(&self, identity: &Identity) -> Result<Credential, Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name = named(&identity.user);
-        // rcgen keeps one value per type; the same type by its number counts as another.
+        // rcgen stores one value per type; the same type by its OID counts as another one.
         let types = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
         if identity.groups.len() > types.len() {
             return Err(Error::TooManyGroups { user: identity.user.clone(), groups: identity.groups.len() });
@@ -153,7 +153,7 @@ fn failed(name: &str) -> impl FnOnce(rcgen::Error) -> Error {
     move |source| Error::Certificate { name, source }
 }
 
-/// Writes a file that only its owner reads.
+/// Writes a file that only its owner can read.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::file(path))
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_does_not_print_its_key() {
+    fn credential_does_not_print_its_key() {
         let folder = tempfile::tempdir().unwrap();
         let credential = Authority::create(folder.path()).unwrap().issue(&Identity::node("n1")).unwrap();
         let secret = credential.key.lines().nth(1).unwrap();
@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_third_group_is_refused_rather_than_dropped() {
+    fn third_group_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::create(folder.path()).unwrap();
         let two = Identity::user("u").in_group("a").in_group("b");
         assert!(authority.issue(&two).is_ok());
         let message = authority.issue(&two.in_group("c")).unwrap_err().to_string();
-        assert!(message.contains("`u` is to be in 3 groups"), "{message}");
+        assert!(message.contains("`u` has 3 groups"), "{message}");
     }
 }

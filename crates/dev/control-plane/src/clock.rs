@@ -1,19 +1,19 @@
-//! The one place here that asks for the time: deadlines of waiting.
+//! Polling with deadlines: the only code of this crate that reads the clock.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// Asks `look` until it answers or the time is over; then `None`.
+/// Calls `check` until it returns a value; `None` after `limit`.
 pub(crate) fn poll<T>(
     every: Duration,
     limit: Duration,
-    mut look: impl FnMut() -> Result<Option<T>, Error>,
+    mut check: impl FnMut() -> Result<Option<T>, Error>,
 ) -> Result<Option<T>, Error> {
     let start = now();
     loop {
-        if let Some(found) = look()? {
+        if let Some(found) = check()? {
             return Ok(Some(found));
         }
         if now().duration_since(start) > limit {

@@ -1,4 +1,4 @@
-//! The servers of a control plane, and the arguments that each is started with.
+//! The servers of a control plane and their arguments.
 
 use std::fmt;
 use std::path::Path;
@@ -6,22 +6,20 @@ use std::path::Path;
 use crate::Options;
 use crate::ports::Ports;
 
-/// A server of a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Component {
     Etcd,
-    /// The API server.
     ApiServer,
-    /// The controllers: service accounts, budgets, deployments, certificates.
+    /// Runs the controllers for service accounts, budgets, deployments and certificates.
     ControllerManager,
     Scheduler,
 }
 
 impl Component {
-    /// Every component, in the order of starting.
+    /// All components, in start order.
     pub const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
 
-    /// The program's name.
+    /// The name of the program.
     pub fn program(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -31,7 +29,7 @@ impl Component {
         }
     }
 
-    /// Whether a control plane with these options has it.
+    /// Whether a control plane with these options runs it.
     pub(crate) fn is_in(self, options: &Options) -> bool {
         match self {
             Self::Etcd | Self::ApiServer => true,
@@ -56,8 +54,8 @@ impl fmt::Display for Component {
     }
 }
 
-/// etcd asks for certificates although it listens on loopback: two control planes that meant the same port would otherwise
-/// write into each other's store.
+/// etcd requires certificates although it listens on loopback: otherwise two control planes that chose the same port would write into each
+/// other's store.
 fn etcd(folder: &Path, Ports { etcd, etcd_peer, .. }: Ports) -> Vec<String> {
     let pki = |name: &str| folder.join("pki").join(name).display().to_string();
     let client = format!("https://127.0.0.1:{etcd}");
@@ -92,12 +90,12 @@ fn api_server(folder: &Path, ports: Ports, options: &Options) -> Vec<String> {
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", ports.api_server),
-        // The endpoints of the service `kubernetes` may not be in the loopback range; the reconciler would complain for ever.
+        // The endpoints of the service `kubernetes` must not be loopback addresses; the reconciler would log errors for ever.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--tls-cert-file={}", pki("server.crt")),
         format!("--tls-private-key-file={}", pki("server.key")),
         format!("--client-ca-file={}", pki("ca.crt")),
-        // Who it is to a kubelet that it asks for a log.
+        // Its identity towards kubelets, for fetching logs.
         format!("--kubelet-client-certificate={}", pki("kubelet-client.crt")),
         format!("--kubelet-client-key={}", pki("kubelet-client.key")),
         format!("--service-account-key-file={}", pki("service-account.pub")),
@@ -111,7 +109,7 @@ fn api_server(folder: &Path, ports: Ports, options: &Options) -> Vec<String> {
         "--profiling=false".to_owned(),
     ];
     if !options.controller_manager {
-        // Nobody would make the service accounts that it asks for.
+        // No controller would create the service accounts that the plugin requires.
         arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     arguments.extend(options.api_server_arguments.iter().cloned());
@@ -127,13 +125,13 @@ fn controller_manager(folder: &Path) -> Vec<String> {
         format!("--service-account-private-key-file={}", pki("service-account.key")),
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),
-        // The two that a cluster with bootstrap tokens runs and that are off by default.
+        // Required for bootstrap tokens, and off by default.
         "--controllers=*,bootstrapsigner,tokencleaner".to_owned(),
     ]);
     arguments
 }
 
-/// What every client of the API server is told. It serves nothing itself: a port less to find.
+/// The common arguments of the API server's clients. They serve nothing, which saves a port.
 fn client(folder: &Path, component: Component) -> Vec<String> {
     let kubeconfig = folder.join(format!("{component}.kubeconfig"));
     let mut arguments: Vec<String> = ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]

@@ -1,4 +1,5 @@
-//! Folders of control planes: made under a lock, held by a lock, and swept when their users died without their keepers.
+//! Folders of control planes. A folder is created under a lock, kept by a lock, and removed by the next start if its supervisors were
+//! killed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -6,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::keeper::{self, Process};
 use crate::ports::Ports;
+use crate::supervisor::{self, Process};
 use crate::{Error, Options};
 
-/// What a control plane writes down about itself.
+/// The description of a control plane in its folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) ports: Ports,
     pub(crate) options: Options,
-    /// A lock beside `users.lock` that keeps it alive: that of a whole test run.
+    /// A second lock file that keeps it running: that of a whole test run.
     pub(crate) session: Option<PathBuf>,
 }
 
@@ -34,14 +35,14 @@ impl Record {
     }
 }
 
-/// A folder of control planes.
+/// The parent folder of control planes.
 #[derive(Clone, Debug)]
-pub(crate) struct Root(PathBuf);
+pub(crate) struct PlanesFolder(PathBuf);
 
-impl Root {
+impl PlanesFolder {
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
         fs::create_dir_all(path).map_err(Error::file(path))?;
-        // Servers are told paths below it and are recognised by them: no links, no dots.
+        // The servers get paths below it and are identified by them, so they must be canonical.
         let path = fs::canonicalize(path).map_err(Error::file(path))?;
         Ok(Self(path))
     }
@@ -50,13 +51,18 @@ impl Root {
         &self.0
     }
 
-    /// Makes a control plane's folder and holds it. Those that nobody holds any more are removed first.
-    pub(crate) fn create(&self, name: &str, options: &Options, session: Option<PathBuf>) -> Result<Held, Error> {
+    /// Creates and locks a control plane's folder. Unused folders are removed first.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        options: &Options,
+        session: Option<PathBuf>,
+    ) -> Result<LockedFolder, Error> {
         let guard = lock_file(&self.0.join("start.lock"))?;
         guard.lock().map_err(Error::file(&self.0.join("start.lock")))?;
         let mut taken = BTreeSet::new();
         for folder in self.folders()? {
-            if !sweep(&folder)?
+            if !remove_unused(&folder)?
                 && let Ok(record) = Record::read(&folder)
             {
                 taken.extend(record.ports.all());
@@ -68,10 +74,10 @@ impl Root {
         users.lock_shared().map_err(Error::file(&folder))?;
         let record = Record { ports: Ports::choose(&taken)?, options: options.clone(), session };
         record.write(&folder)?;
-        Ok(Held { folder, record, users })
+        Ok(LockedFolder { folder, record, users })
     }
 
-    /// The folders of all control planes, in the order of their names.
+    /// The folders of all control planes, sorted by name.
     pub(crate) fn folders(&self) -> Result<Vec<PathBuf>, Error> {
         let entries = fs::read_dir(&self.0).map_err(Error::file(&self.0))?;
         let mut folders: Vec<PathBuf> =
@@ -83,24 +89,24 @@ impl Root {
 
 /// A control plane's folder, and the lock that keeps it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LockedFolder {
     pub(crate) folder: PathBuf,
     pub(crate) record: Record,
     pub(crate) users: File,
 }
 
-impl Held {
-    /// Joins a control plane; `None` when it is on its way out.
+impl LockedFolder {
+    /// Joins a control plane; `None` if it is being stopped.
     pub(crate) fn join(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join("users.lock");
-        // Not created: a folder without one is no control plane.
+        // Not created: a folder without this file is not a control plane.
         let Ok(users) = OpenOptions::new().append(true).open(&path) else { return Ok(None) };
         match users.try_lock_shared() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(source)) => return Err(Error::File { path, source }),
         }
-        // The last keeper may have removed the folder between the opening and the lock.
+        // The last supervisor may have removed the folder between open and lock.
         if !path.exists() {
             return Ok(None);
         }
@@ -108,15 +114,15 @@ impl Held {
     }
 }
 
-/// Removes a folder that nobody holds, and ends what still runs there; `false` when somebody holds it.
-pub(crate) fn sweep(folder: &Path) -> Result<bool, Error> {
+/// Removes an unused folder and kills its remaining processes; returns `false` if it is in use.
+pub(crate) fn remove_unused(folder: &Path) -> Result<bool, Error> {
     let mut locks = vec![folder.join("users.lock")];
     locks.extend(Record::read(folder).ok().and_then(|record| record.session));
-    let mut held = Vec::new();
+    let mut locks_held = Vec::new();
     for path in locks {
         let lock = lock_file(&path)?;
         match lock.try_lock() {
-            Ok(()) => held.push(lock),
+            Ok(()) => locks_held.push(lock),
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(source)) => return Err(Error::File { path, source }),
         }
@@ -128,14 +134,14 @@ pub(crate) fn sweep(folder: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The processes that the folder's pid files name and that are really its own.
+/// The processes in the folder's pid files that really belong to it.
 pub(crate) fn processes(folder: &Path) -> Vec<Process> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries.filter(|path| path.extension().is_some_and(|extension| extension == "pid"));
-    files.flat_map(|path| keeper::recorded(&path)).filter(|process| process.is_of(folder)).collect()
+    files.flat_map(|path| supervisor::read_pids(&path)).filter(|process| process.is_of(folder)).collect()
 }
 
-/// A keeper may be removing the same folder: what is gone already is no failure.
+/// A supervisor may be removing the same folder, so a missing folder is not an error.
 fn remove(folder: &Path) -> Result<(), Error> {
     for _ in 0..20 {
         match fs::remove_dir_all(folder) {
@@ -145,7 +151,7 @@ fn remove(folder: &Path) -> Result<(), Error> {
                     return Ok(());
                 }
             }
-            // A server that was killed a moment ago still had a file to finish.
+            // A server that was just killed may still have written a file.
             Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
             Err(source) => return Err(Error::File { path: folder.to_owned(), source }),
         }
@@ -163,41 +169,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_swept_when_its_last_user_has_gone_and_not_before() {
+    fn folder_is_removed_after_its_last_user_has_gone() {
         let root = tempfile::tempdir().unwrap();
-        let root = Root::at(root.path()).unwrap();
+        let root = PlanesFolder::at(root.path()).unwrap();
         let first = root.create("one", &Options::default(), None).unwrap();
-        let second = Held::join(&first.folder).unwrap().unwrap();
+        let second = LockedFolder::join(&first.folder).unwrap().unwrap();
         assert_eq!(second.record.ports, first.record.ports);
         let folder = first.folder.clone();
         drop(first);
-        assert!(!sweep(&folder).unwrap());
+        assert!(!remove_unused(&folder).unwrap());
         drop(second);
-        assert!(sweep(&folder).unwrap());
+        assert!(remove_unused(&folder).unwrap());
         assert!(!folder.exists());
-        assert!(Held::join(&folder).unwrap().is_none());
+        assert!(LockedFolder::join(&folder).unwrap().is_none());
     }
 
     #[test]
-    fn a_folder_without_users_is_left_alone_while_its_session_runs() {
+    fn folder_without_users_is_kept_while_its_session_runs() {
         let root = tempfile::tempdir().unwrap();
         let session_file = root.path().join("session.lock");
         let session = lock_file(&session_file).unwrap();
         session.lock_shared().unwrap();
-        let root = Root::at(&root.path().join("planes")).unwrap();
+        let root = PlanesFolder::at(&root.path().join("planes")).unwrap();
         let held = root.create("shared", &Options::default(), Some(session_file)).unwrap();
         let folder = held.folder.clone();
         drop(held);
-        assert!(!sweep(&folder).unwrap());
+        assert!(!remove_unused(&folder).unwrap());
         drop(session);
-        assert!(sweep(&folder).unwrap());
+        assert!(remove_unused(&folder).unwrap());
     }
 
     #[test]
-    fn control_planes_of_one_root_never_share_a_port() {
+    fn control_planes_of_one_root_use_different_ports() {
         let root = tempfile::tempdir().unwrap();
-        let root = Root::at(root.path()).unwrap();
-        let held: Vec<Held> =
+        let root = PlanesFolder::at(root.path()).unwrap();
+        let held: Vec<LockedFolder> =
             (0..4).map(|n| root.create(&format!("p{n}"), &Options::default(), None).unwrap()).collect();
         let ports: BTreeSet<u16> = held.iter().flat_map(|held| held.record.ports.all()).collect();
         assert_eq!(ports.len(), 12);

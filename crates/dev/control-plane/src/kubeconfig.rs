@@ -1,4 +1,4 @@
-//! Kubeconfig files. JSON is YAML: every client reads it.
+//! Kubeconfig files, written as JSON, which is valid YAML.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::Credential;
 
-/// A kubeconfig that needs no other file.
+/// A self-contained kubeconfig.
 pub(crate) fn render(server: &str, authority: &str, user: &str, credential: &Credential) -> String {
     let document = json!({
         "apiVersion": "v1",

@@ -9,39 +9,39 @@ use serde_json::Value;
 use crate::{ControlPlane, Error};
 
 impl ControlPlane {
-    /// A `kubectl` that speaks to this control plane as its admin.
+    /// A `kubectl` command with admin credentials.
     pub fn kubectl(&self) -> Result<Command, Error> {
         self.kubectl_as(self.kubeconfig())
     }
 
-    /// A `kubectl` that speaks to this control plane by this kubeconfig.
+    /// A `kubectl` command with this kubeconfig.
     pub fn kubectl_as(&self, kubeconfig: &Path) -> Result<Command, Error> {
         let mut command = Command::new(self.programs.find("kubectl")?);
         command
             .env("KUBECONFIG", kubeconfig)
-            // Ports come back: what the last server on this one knew must not be believed.
+            // Ports are reused, so a cache of an earlier server must not be used.
             .env("KUBECACHEDIR", self.folder().join("kubectl-cache"))
             .env_remove("HTTPS_PROXY")
             .env_remove("https_proxy");
         Ok(command)
     }
 
-    /// Runs `kubectl` as admin and returns what it printed.
+    /// Runs `kubectl` as admin and returns its output.
     pub fn run_kubectl(&self, arguments: &[&str]) -> Result<String, Error> {
         run(self.kubectl()?, arguments, "")
     }
 
-    /// Runs `kubectl` by this kubeconfig, with this standard input, and returns what it printed.
+    /// Runs `kubectl` with this kubeconfig and standard input, and returns its output.
     pub fn run_kubectl_as(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String, Error> {
         run(self.kubectl_as(kubeconfig)?, arguments, input)
     }
 
-    /// Creates or changes objects by `kubectl apply`.
+    /// Creates or changes objects with `kubectl apply`.
     pub fn apply(&self, object: &Value) -> Result<String, Error> {
         run(self.kubectl()?, &["apply", "-f", "-"], &object.to_string())
     }
 
-    /// What `kubectl get … -o json` answers.
+    /// The output of `kubectl get … -o json`.
     pub fn get(&self, arguments: &[&str]) -> Result<Value, Error> {
         let arguments = [&["get", "-o", "json"], arguments].concat();
         let text = self.run_kubectl(&arguments)?;
@@ -53,14 +53,14 @@ impl ControlPlane {
     }
 }
 
-/// Runs a `kubectl` command with this standard input and returns what it printed.
+/// Runs a `kubectl` command with this standard input and returns its output.
 pub(crate) fn run(mut command: Command, arguments: &[&str], input: &str) -> Result<String, Error> {
     let line = arguments.join(" ");
     let failed = |source| Error::Command { line: format!("kubectl {line}"), source };
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ended before it read everything says why itself.
+        // A process that ends before it has read everything reports its own error.
         let _ = stdin.write_all(input.as_bytes());
     }
     let Output { status, stdout, stderr } = child.wait_with_output().map_err(failed)?;

@@ -1,19 +1,19 @@
-//! What a control plane is made of.
+//! Options of a control plane.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a control plane is made of.
+/// Options of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Run kube-controller-manager: without it no budget has arithmetic and no namespace a service account.
+    /// Run kube-controller-manager. Without it budgets have no status and namespaces no service account.
     pub controller_manager: bool,
-    /// Run kube-scheduler: without it pods wait until somebody binds them.
+    /// Run kube-scheduler. Without it pods stay pending until they are bound.
     pub scheduler: bool,
-    /// More arguments for kube-apiserver; the last of two equal flags counts.
+    /// More arguments for kube-apiserver; the last of two equal flags wins.
     pub api_server_arguments: Vec<String>,
-    /// The folder that holds the control plane's own; none: `$XDG_CACHE_HOME/kiln/run`.
+    /// The parent folder; `$XDG_CACHE_HOME/kiln/run` by default.
     pub root: Option<PathBuf>,
 }
 
@@ -25,19 +25,19 @@ impl Default for Options {
 }
 
 impl Options {
-    /// etcd and kube-apiserver alone: up soonest, for tests that only store and watch objects.
+    /// Only etcd and kube-apiserver, which start fastest: for tests that only store and watch objects.
     pub fn bare() -> Self {
         Self { controller_manager: false, ..Self::default() }
     }
 
-    /// The same with a scheduler.
+    /// Enables the scheduler.
     #[must_use]
     pub fn with_scheduler(mut self) -> Self {
         self.scheduler = true;
         self
     }
 
-    /// The same in this folder.
+    /// Sets the parent folder.
     #[must_use]
     pub fn in_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.root = Some(root.into());

@@ -1,4 +1,4 @@
-//! Ports of a control plane, chosen once: a server that is started again is found where it was.
+//! Ports of a control plane, chosen once: a restarted server keeps its port.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Below the range that Linux gives to outgoing connections (32768 to 60999), or a server that is down for a moment could find
-/// its port taken by somebody's client.
+/// Below the range of ephemeral ports (32768 to 60999): otherwise a client connection could take the port of a server that is down for a
+/// moment.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
 /// The ports of one control plane, all on 127.0.0.1.
@@ -21,7 +21,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Three free ports, none of them among those that other control planes call theirs.
+    /// Three free ports that no other control plane uses.
     pub(crate) fn choose(taken: &BTreeSet<u16>) -> Result<Self, Error> {
         let mut taken = taken.clone();
         let mut next = || {
@@ -52,12 +52,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_that_are_taken_or_in_use_are_not_chosen() {
+    fn used_ports_are_not_chosen() {
         let (listener, used) = RANGE
             .clone()
             .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok().map(|listener| (listener, port)))
             .unwrap();
-        // All but the one in use and four more: three of those four must come.
+        // All but the used one and four more: three of those four must be chosen.
         let mut taken: BTreeSet<u16> = RANGE.collect();
         let free: Vec<u16> = (used + 1..RANGE.end)
             .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 use test_deps::Cache;
 
 use crate::authority::write;
-use crate::folder::{Root, lock_file};
+use crate::folder::{PlanesFolder, lock_file};
 use crate::{ControlPlane, Error, Options, unique};
 
-/// The control plane that tests share, with controllers and without a scheduler. The first process that asks starts it, the last
-/// one that ends stops it; `cargo xtask test` keeps it for a whole run.
+/// The control plane that tests share, with controllers and without a scheduler. The first process that needs it starts it, the last one
+/// that ends stops it; `cargo xtask test` keeps it for a whole run.
 ///
 /// # Panics
-/// When it cannot be started: a test that cannot run fails.
+/// If it cannot be started: a test that cannot run fails.
 #[track_caller]
 pub fn shared() -> &'static ControlPlane {
     static SHARED: OnceLock<ControlPlane> = OnceLock::new();
@@ -24,7 +24,7 @@ pub fn shared() -> &'static ControlPlane {
     })
 }
 
-/// Joins the one that this folder names, or starts it. Others that ask meanwhile wait.
+/// Joins the control plane that this folder names, or starts it. Concurrent callers wait.
 fn join_or_start(run: &Path) -> Result<ControlPlane, Error> {
     fs::create_dir_all(run).map_err(Error::file(run))?;
     let lock_path = run.join("shared.lock");
@@ -32,13 +32,13 @@ fn join_or_start(run: &Path) -> Result<ControlPlane, Error> {
     lock.lock().map_err(Error::file(&lock_path))?;
     let name_file = run.join("shared");
     if let Ok(folder) = fs::read_to_string(&name_file).map(PathBuf::from) {
-        // One that is gone, or damaged by somebody's kill, is swept by the next start when its last user is gone.
+        // A control plane that is gone or damaged is removed by the next start after its last user has gone.
         if let Ok(Some(plane)) = ControlPlane::join(&folder) {
             return Ok(plane);
         }
     }
     let root = run.join("kube");
-    let session = Root::at(run)?.path().join(test_deps::SESSION_LOCK);
+    let session = PlanesFolder::at(run)?.path().join(test_deps::SESSION_LOCK);
     let plane = ControlPlane::start_named(&unique("shared"), &Options::default().in_root(root), Some(session))?;
     write(&name_file, &plane.folder().display().to_string())?;
     Ok(plane)

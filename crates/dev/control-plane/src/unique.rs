@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// `prefix`, a counter and a number that differs between processes: fits namespaces, nodes and pods.
+/// `prefix`, a counter and a random number; valid for namespaces, nodes and pods.
 pub fn unique(prefix: &str) -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let counter = COUNTER.fetch_add(1, Ordering::Relaxed);
-    // Two draws of std's hasher keys differ within a process too; 32 bits keep names short.
+    // The hasher's keys differ between calls and processes; 32 bits keep names short.
     let random = RandomState::new().hash_one((std::process::id(), counter)) >> 32;
     format!("{prefix}-{counter}-{random:08x}")
 }
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unique_names_differ_and_are_names_of_kubernetes() {
+    fn unique_names_differ_and_are_valid_kubernetes_names() {
         let (one, two) = (unique("drain"), unique("drain"));
         assert_ne!(one, two);
         assert!(one.starts_with("drain-") && one.len() < 30, "{one}");

@@ -1,30 +1,30 @@
-//! Control planes of a test's own: side by side, stopped and started, and gone afterwards.
+//! Control planes that a test starts itself: concurrent, restarted, and cleaned up.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use control_plane::{Component, ControlPlane, Options, Standing};
+use control_plane::{Component, ControlPlane, NamedPlanes, Options};
 
-/// Waits for what another process does; a minute is a hang.
+/// Waits for another process; after a minute the test fails.
 #[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     for _ in 0..1200 {
-        if holds() {
+        if check() {
             return;
         }
         thread::sleep(Duration::from_millis(50));
     }
-    panic!("{what} did not come true");
+    panic!("timed out waiting for {what}");
 }
 
 fn is_alive(id: u32) -> bool {
-    // A process that nobody has collected yet has no command line.
+    // A process that is not reaped yet has no command line.
     std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
 
-/// Every process whose command line names this folder.
+/// All processes whose command line contains this folder.
 fn processes_of(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -37,7 +37,7 @@ fn processes_of(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn two_control_planes_run_side_by_side_and_leave_nothing() {
+fn two_control_planes_run_concurrently_and_leave_nothing_behind() {
     let root = tempfile::tempdir().unwrap();
     let options = Options::bare().in_root(root.path());
     let (one, two) = thread::scope(|scope| {
@@ -55,11 +55,14 @@ fn two_control_planes_run_side_by_side_and_leave_nothing() {
     assert_eq!(two.run_kubectl(&["get", "--raw", "/readyz"]).unwrap(), "ok");
     drop(two);
     assert_eq!(processes_of(root.path()), [""; 0]);
-    assert!(std::fs::read_dir(root.path()).unwrap().flatten().all(|entry| entry.path().is_file()), "only locks stay");
+    assert!(
+        std::fs::read_dir(root.path()).unwrap().flatten().all(|entry| entry.path().is_file()),
+        "only lock files remain"
+    );
 }
 
 #[test]
-fn servers_come_back_on_their_ports_with_their_data() {
+fn restarted_servers_keep_their_ports_and_data() {
     let root = tempfile::tempdir().unwrap();
     let plane = ControlPlane::start(&Options::bare().in_root(root.path())).unwrap();
     let (address, first) = (plane.address(), plane.process(Component::ApiServer).unwrap());
@@ -80,7 +83,7 @@ fn servers_come_back_on_their_ports_with_their_data() {
 }
 
 #[test]
-fn a_server_that_cannot_start_is_told_with_the_end_of_its_log() {
+fn start_failure_is_reported_with_the_end_of_the_log() {
     let root = tempfile::tempdir().unwrap();
     let mut options = Options::bare().in_root(root.path());
     options.api_server_arguments.push("--no-such-flag".to_owned());
@@ -89,9 +92,9 @@ fn a_server_that_cannot_start_is_told_with_the_end_of_its_log() {
     assert_eq!(processes_of(root.path()), [""; 0]);
 }
 
-/// Played by a process of its own, which is killed: see below.
+/// Runs in a child process, which is killed: see below.
 #[test]
-fn nothing_is_left_when_the_parent_is_killed() {
+fn nothing_remains_when_the_parent_is_killed() {
     const ROOT: &str = "KILN_TEST_KILLED_ROOT";
     if let Some(root) = std::env::var_os(ROOT) {
         let plane = ControlPlane::start(&Options::bare().in_root(root)).unwrap();
@@ -102,7 +105,7 @@ fn nothing_is_left_when_the_parent_is_killed() {
     }
     let root = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "nothing_is_left_when_the_parent_is_killed"])
+        .args(["--exact", "nothing_remains_when_the_parent_is_killed"])
         .env(ROOT, root.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -114,11 +117,11 @@ fn nothing_is_left_when_the_parent_is_killed() {
 
     child.kill().unwrap();
     child.wait().unwrap();
-    eventually("the end of all of it", || processes_of(root.path()).is_empty() && folders().next().is_none());
+    eventually("all processes to end", || processes_of(root.path()).is_empty() && folders().next().is_none());
 }
 
 #[test]
-fn what_killed_keepers_leave_is_swept_by_the_next_start() {
+fn remains_of_killed_supervisors_are_removed_by_the_next_start() {
     let root = tempfile::tempdir().unwrap();
     let options = Options::bare().in_root(root.path());
     let plane = ControlPlane::start(&options).unwrap();
@@ -128,7 +131,7 @@ fn what_killed_keepers_leave_is_swept_by_the_next_start() {
         let id = line.split_whitespace().next().unwrap();
         assert!(Command::new("kill").args(["-KILL", id]).status().unwrap().success());
     }
-    eventually("servers that die with their keeper", || servers.iter().all(|id| !is_alive(*id)));
+    eventually("servers to die with their supervisor", || servers.iter().all(|id| !is_alive(*id)));
     drop(plane);
     assert!(folder.exists());
     let next = ControlPlane::start(&options).unwrap();
@@ -137,35 +140,35 @@ fn what_killed_keepers_leave_is_swept_by_the_next_start() {
 }
 
 #[test]
-fn a_standing_control_plane_outlives_who_started_it_until_it_is_taken_down() {
+fn named_control_plane_runs_until_it_is_stopped() {
     let root = tempfile::tempdir().unwrap();
-    let standing = Standing::at(root.path()).unwrap();
-    let kubeconfig = standing.up("a", &Options::bare()).unwrap();
-    assert_eq!(standing.up("a", &Options::bare()).unwrap(), kubeconfig, "one that stands is not started again");
-    assert_eq!(standing.names().unwrap(), ["a"]);
+    let planes = NamedPlanes::at(root.path()).unwrap();
+    let kubeconfig = planes.up("a", &Options::bare()).unwrap();
+    assert_eq!(planes.up("a", &Options::bare()).unwrap(), kubeconfig, "a running one is not started again");
+    assert_eq!(planes.names().unwrap(), ["a"]);
     let holder = std::fs::read_to_string(root.path().join("a/holder")).unwrap();
     assert!(is_alive(holder.parse().unwrap()));
-    let message = standing.down("b").unwrap_err().to_string();
-    assert_eq!(message, "no control plane is called `b`; there are: a");
-    assert!(standing.up("../a", &Options::bare()).unwrap_err().to_string().contains("is no name"));
+    let message = planes.down("b").unwrap_err().to_string();
+    assert_eq!(message, "no control plane `b`; running: a");
+    assert!(planes.up("../a", &Options::bare()).unwrap_err().to_string().contains("invalid name"));
 
-    standing.down("a").unwrap();
+    planes.down("a").unwrap();
     assert_eq!(processes_of(root.path()), [""; 0]);
-    assert!(standing.names().unwrap().is_empty());
+    assert!(planes.names().unwrap().is_empty());
 }
 
 #[test]
-fn a_standing_control_plane_is_taken_down_even_when_everything_of_it_was_killed() {
+fn named_control_plane_is_stopped_even_if_its_processes_were_killed() {
     let root = tempfile::tempdir().unwrap();
-    let standing = Standing::at(root.path()).unwrap();
-    standing.up("a", &Options::bare()).unwrap();
+    let planes = NamedPlanes::at(root.path()).unwrap();
+    planes.up("a", &Options::bare()).unwrap();
     for line in processes_of(root.path()).iter().filter(|line| line.contains("sh -c") || line.contains("tail")) {
-        // Some end by the death of another.
+        // Some end because another one was killed.
         let _ = Command::new("kill").args(["-KILL", line.split_whitespace().next().unwrap()]).status();
     }
     if root.path().join("a").exists() {
-        standing.down("a").unwrap();
+        planes.down("a").unwrap();
     }
-    eventually("the end of all of it", || processes_of(root.path()).is_empty());
-    assert!(standing.names().unwrap().is_empty());
+    eventually("all processes to end", || processes_of(root.path()).is_empty());
+    assert!(planes.names().unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! One control plane for several processes, and the program that keeps one for anybody.
+//! One control plane for several processes, and the program that runs named ones.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,22 +10,22 @@ use std::time::Duration;
 use control_plane::shared;
 use test_deps::{Cache, KubePrograms, SESSION_LOCK};
 
-/// Set in a process that plays a test: it says where its control plane is and waits to be ended.
-const PLAYED: &str = "KILN_TEST_PLAYED";
+/// Set in a child process that acts as a test: it prints the folder of its control plane and waits to be killed.
+const CHILD: &str = "KILN_TEST_CHILD";
 
-/// A process that uses the shared control plane of a cache of its own.
-struct Player {
+/// A child process that uses the shared control plane of a separate cache.
+struct ChildProcess {
     child: Child,
-    /// Kept open: whoever writes to a closed pipe fails.
+    /// Kept open: writing to a closed pipe would fail.
     _output: BufReader<ChildStdout>,
     folder: PathBuf,
 }
 
-impl Player {
+impl ChildProcess {
     fn spawn(cache: &Path) -> Child {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "processes_share_one_control_plane_until_the_last_of_them_ends", "--nocapture"])
-            .env(PLAYED, "1")
+            .args(["--exact", "processes_share_one_control_plane_until_the_last_one_ends", "--nocapture"])
+            .env(CHILD, "1")
             .env("XDG_CACHE_HOME", cache)
             .env("KUBEBUILDER_ASSETS", programs())
             .stdin(Stdio::piped())
@@ -55,14 +55,14 @@ fn programs() -> PathBuf {
 }
 
 #[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     for _ in 0..1200 {
-        if holds() {
+        if check() {
             return;
         }
         thread::sleep(Duration::from_millis(50));
     }
-    panic!("{what} did not come true");
+    panic!("timed out waiting for {what}");
 }
 
 fn is_served(folder: &Path) -> bool {
@@ -76,10 +76,10 @@ fn is_served(folder: &Path) -> bool {
 }
 
 #[test]
-fn processes_share_one_control_plane_until_the_last_of_them_ends() {
-    if std::env::var_os(PLAYED).is_some() {
+fn processes_share_one_control_plane_until_the_last_one_ends() {
+    if std::env::var_os(CHILD).is_some() {
         println!("folder={}", shared().folder().display());
-        // Ended by the other side.
+        // Killed by the parent.
         let _ = std::io::stdin().read_line(&mut String::new());
         return;
     }
@@ -88,31 +88,31 @@ fn processes_share_one_control_plane_until_the_last_of_them_ends() {
     std::fs::create_dir_all(session.parent().unwrap()).unwrap();
     let session = OpenOptions::new().create(true).append(true).open(session).unwrap();
     session.lock_shared().unwrap();
-    let (first, second) = (Player::spawn(cache.path()), Player::spawn(cache.path()));
-    let (first, second) = (Player::ready(first), Player::ready(second));
+    let (first, second) = (ChildProcess::spawn(cache.path()), ChildProcess::spawn(cache.path()));
+    let (first, second) = (ChildProcess::ready(first), ChildProcess::ready(second));
     let folder = first.folder.clone();
     assert_eq!(second.folder, folder);
 
-    // Whichever of the two started it.
+    // Either of the two started it.
     first.kill();
     assert!(is_served(&folder));
 
     second.kill();
-    let third = Player::ready(Player::spawn(cache.path()));
-    assert_eq!(third.folder, folder, "the session kept it while nobody used it");
+    let third = ChildProcess::ready(ChildProcess::spawn(cache.path()));
+    assert_eq!(third.folder, folder, "the session kept it without users");
 
     drop(session);
     third.kill();
-    eventually("the end of it", || !folder.exists());
-    let fourth = Player::ready(Player::spawn(cache.path()));
+    eventually("it to stop", || !folder.exists());
+    let fourth = ChildProcess::ready(ChildProcess::spawn(cache.path()));
     assert_ne!(fourth.folder, folder);
     let folder = fourth.folder.clone();
     fourth.kill();
-    eventually("the end of the last one", || !folder.exists());
+    eventually("the last one to stop", || !folder.exists());
 }
 
 #[test]
-fn the_program_prints_how_to_reach_what_it_leaves_running() {
+fn kube_program_prints_the_kubeconfig_and_stops_what_it_started() {
     let state = tempfile::tempdir().unwrap();
     let kube = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kube"));
@@ -126,7 +126,7 @@ fn the_program_prints_how_to_reach_what_it_leaves_running() {
     assert!(is_served(kubeconfig.parent().unwrap()));
     assert_eq!(kube(&["list"]), (Some(0), "mine\n".to_owned(), String::new()));
     let (code, _, stderr) = kube(&["down"]);
-    assert_eq!((code, stderr.as_str()), (Some(1), "error: no control plane is called `default`; there are: mine\n"));
+    assert_eq!((code, stderr.as_str()), (Some(1), "error: no control plane `default`; running: mine\n"));
     let (code, _, stderr) = kube(&["up", "--nme"]);
     assert_eq!(code, Some(2));
     assert!(stderr.starts_with("error: unknown argument `--nme`"), "{stderr}");

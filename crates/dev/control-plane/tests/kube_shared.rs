@@ -1,4 +1,4 @@
-//! What every test may count on in the control plane that all of them share.
+//! Guarantees of the shared control plane.
 
 use control_plane::{ControlPlane, Error, Identity, shared, unique};
 use serde_json::{Value, json};
@@ -14,12 +14,12 @@ fn pod(namespace: &str, name: &str, node: Option<&str>, privileged: bool) -> Val
     })
 }
 
-/// What the server said when it refused.
+/// The message of a rejected request.
 #[track_caller]
-fn refusal(answer: Result<String, Error>) -> String {
-    match answer {
+fn rejection(result: Result<String, Error>) -> String {
+    match result {
         Err(Error::Kubectl { stderr, .. }) => stderr,
-        other => panic!("it was to be refused, but: {other:?}"),
+        other => panic!("expected a rejection: {other:?}"),
     }
 }
 
@@ -30,13 +30,13 @@ fn node(plane: &ControlPlane, name: &str) {
 }
 
 #[test]
-fn a_user_without_a_role_may_read_nothing_until_rbac_allows_it() {
+fn user_without_a_role_may_read_nothing_until_rbac_allows_it() {
     let plane = shared();
     let namespace = plane.namespace("rbac").unwrap();
     let user = unique("reader");
     let kubeconfig = plane.kubeconfig_for(&Identity::user(&user)).unwrap();
     let list = ["get", "configmaps", "-n", &namespace, "-o", "name"];
-    let message = refusal(plane.run_kubectl_as(&kubeconfig, &list, ""));
+    let message = rejection(plane.run_kubectl_as(&kubeconfig, &list, ""));
     assert!(message.contains(&format!("User \"{user}\" cannot list resource \"configmaps\"")), "{message}");
 
     plane.run_kubectl(&["create", "role", "reader", "--verb=list", "--resource=configmaps", "-n", &namespace]).unwrap();
@@ -47,18 +47,18 @@ fn a_user_without_a_role_may_read_nothing_until_rbac_allows_it() {
 }
 
 #[test]
-fn a_certificate_carries_both_of_its_groups() {
+fn certificate_carries_both_groups() {
     let plane = shared();
     let identity = Identity::user("two").in_group("kiln:first").in_group("kiln:second");
     let kubeconfig = plane.kubeconfig_for(&identity).unwrap();
-    let answer = plane.run_kubectl_as(&kubeconfig, &["auth", "whoami", "-o", "json"], "").unwrap();
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    let groups = &answer["status"]["userInfo"]["groups"];
+    let review = plane.run_kubectl_as(&kubeconfig, &["auth", "whoami", "-o", "json"], "").unwrap();
+    let review: Value = serde_json::from_str(&review).unwrap();
+    let groups = &review["status"]["userInfo"]["groups"];
     assert_eq!(*groups, json!(["kiln:first", "kiln:second", "system:authenticated"]));
 }
 
 #[test]
-fn a_node_may_change_itself_and_no_other_and_never_its_taints() {
+fn node_may_change_only_itself_and_never_its_taints() {
     let plane = shared();
     let (own, other) = (unique("own"), unique("other"));
     node(plane, &own);
@@ -67,16 +67,16 @@ fn a_node_may_change_itself_and_no_other_and_never_its_taints() {
     let kubectl = |arguments: &[&str]| plane.run_kubectl_as(&kubeconfig, arguments, "");
 
     kubectl(&["annotate", "node", &own, "kiln.dev/seen=1"]).unwrap();
-    let message = refusal(kubectl(&["annotate", "node", &other, "kiln.dev/seen=1"]));
+    let message = rejection(kubectl(&["annotate", "node", &other, "kiln.dev/seen=1"]));
     assert!(message.contains("Forbidden"), "{message}");
-    let message = refusal(kubectl(&["taint", "node", &own, "kiln.dev/x=1:NoSchedule"]));
+    let message = rejection(kubectl(&["taint", "node", &own, "kiln.dev/x=1:NoSchedule"]));
     assert!(message.contains("is not allowed to modify taints"), "{message}");
-    let message = refusal(kubectl(&["label", "node", &own, "node-restriction.kubernetes.io/x=1"]));
+    let message = rejection(kubectl(&["label", "node", &own, "node-restriction.kubernetes.io/x=1"]));
     assert!(message.contains("is not allowed to modify labels"), "{message}");
 }
 
 #[test]
-fn a_node_may_read_the_secrets_of_its_own_pods_alone() {
+fn node_may_read_only_the_secrets_of_its_own_pods() {
     let plane = shared();
     let namespace = plane.namespace("authoriser").unwrap();
     let (own, other) = (unique("own"), unique("other"));
@@ -90,32 +90,32 @@ fn a_node_may_read_the_secrets_of_its_own_pods_alone() {
     }
     let kubeconfig = plane.kubeconfig_for(&Identity::node(&own)).unwrap();
     let read = |name| plane.run_kubectl_as(&kubeconfig, &["get", "secret", name, "-n", &namespace, "-o", "name"], "");
-    // The authoriser learns of the pod by its own watch: the answer may come a moment later, and must come.
-    let mut answer = read("mine");
+    // The authorizer learns about the pod through its own watch, which takes a moment.
+    let mut secret = read("mine");
     for _ in 0..100 {
-        if answer.is_ok() {
+        if secret.is_ok() {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
-        answer = read("mine");
+        secret = read("mine");
     }
-    assert_eq!(answer.unwrap(), "secret/mine\n");
-    let message = refusal(read("theirs"));
+    assert_eq!(secret.unwrap(), "secret/mine\n");
+    let message = rejection(read("theirs"));
     assert!(message.contains("no relationship found between node"), "{message}");
 }
 
 #[test]
-fn a_privileged_pod_is_refused_in_a_namespace_that_restricts_it() {
+fn privileged_pod_is_rejected_in_a_baseline_namespace() {
     let plane = shared();
     let namespace = plane.namespace("security").unwrap();
     plane.apply(&pod(&namespace, "before", None, true)).unwrap();
     plane.run_kubectl(&["label", "namespace", &namespace, "pod-security.kubernetes.io/enforce=baseline"]).unwrap();
-    let message = refusal(plane.apply(&pod(&namespace, "after", None, true)));
+    let message = rejection(plane.apply(&pod(&namespace, "after", None, true)));
     assert!(message.contains("violates PodSecurity \"baseline:latest\""), "{message}");
 }
 
 #[test]
-fn a_budget_gets_its_arithmetic_from_the_controller_manager() {
+fn controller_manager_computes_budgets() {
     let plane = shared();
     let namespace = plane.namespace("budget").unwrap();
     let deployment = json!({
@@ -160,12 +160,12 @@ fn a_budget_gets_its_arithmetic_from_the_controller_manager() {
     }
     wait("{.status.disruptionsAllowed}=1");
     evict(names[0]).unwrap();
-    let message = refusal(evict(names[1]));
+    let message = rejection(evict(names[1]));
     assert!(message.contains("disruption budget"), "{message}");
 }
 
 #[test]
-fn karpenters_own_crds_are_accepted_by_the_real_server() {
+fn real_server_accepts_karpenters_own_crds() {
     let plane = shared();
     plane.apply_karpenter_crds().unwrap();
     let name = unique("pool");
@@ -198,7 +198,7 @@ fn karpenters_own_crds_are_accepted_by_the_real_server() {
     let mut wrong = pool.clone();
     wrong["metadata"]["name"] = json!(unique("wrong"));
     wrong["spec"]["template"]["spec"]["requirements"][0]["operator"] = json!("Like");
-    let message = refusal(plane.apply(&wrong));
+    let message = rejection(plane.apply(&wrong));
     assert!(message.contains("supported values"), "{message}");
 }
 
@@ -210,7 +210,7 @@ fn node_class(version: &str, spec: &Value) -> Value {
 }
 
 #[test]
-fn a_node_class_is_accepted_with_the_defaults_of_karpenters_provider_for_azure() {
+fn node_class_gets_the_defaults_of_karpenters_azure_provider() {
     let plane = shared();
     plane.apply_karpenter_crds().unwrap();
     let subnet = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/s";
@@ -234,10 +234,10 @@ fn a_node_class_is_accepted_with_the_defaults_of_karpenters_provider_for_azure()
 }
 
 #[test]
-fn a_node_class_that_karpenters_provider_for_azure_would_not_take_is_refused() {
+fn invalid_node_class_is_rejected() {
     let plane = shared();
     plane.apply_karpenter_crds().unwrap();
-    for (spec, words) in [
+    for (spec, expected) in [
         (json!({ "imageFamily": "Windows2022" }), "Unsupported value"),
         (json!({ "osDiskSizeGB": 29 }), "greater than or equal to 30"),
         (json!({ "osDiskSizeGB": 2049 }), "less than or equal to 2048"),
@@ -256,7 +256,7 @@ fn a_node_class_that_karpenters_provider_for_azure_would_not_take_is_refused() {
         ),
         (json!({ "localDNS": { "mode": "Preferred" } }), "Required value"),
     ] {
-        let message = refusal(plane.apply(&node_class("v1beta1", &spec)));
-        assert!(message.contains(words), "{spec}: {message}");
+        let message = rejection(plane.apply(&node_class("v1beta1", &spec)));
+        assert!(message.contains(expected), "{spec}: {message}");
     }
 }

@@ -1,12 +1,12 @@
-//! An image as one file: the layout with the manifest of `docker save` beside it, which `docker load`, `podman load` and
-//! `ctr images import` read.
+//! The image in one tar file: the OCI layout, and the manifest of `docker save`. `docker load`, `podman load` and `ctr images import`
+//! read it.
 
 use serde_json::json;
 
 use crate::layer::layer;
 use crate::{Entry, Error, Image, layout};
 
-/// The archive, under the name `kiln:VERSION`.
+/// The archive of an image with the name `kiln:VERSION`.
 pub fn archive(image: &Image) -> Result<Vec<u8>, Error> {
     let blob = |digest: &crate::Digest| format!("blobs/sha256/{}", digest.hex());
     let manifest = json!([{

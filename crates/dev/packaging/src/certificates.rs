@@ -1,13 +1,13 @@
-//! The roots that the image trusts.
+//! The root certificates of the image.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Where OpenSSL of Debian, and with it every native reader of roots, looks first.
+/// The path of Debian's OpenSSL, which programs that read the system's root certificates try first.
 pub(crate) const PATH: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// Mozilla's roots as one PEM file. They come from a locked crate rather than from the machine that builds: two machines make the
-/// same image. Roots of one's own are added at run time (`SSL_CERT_DIR`).
+/// Mozilla's root certificates in one PEM file. They come from a locked crate and not from the build machine, so that all machines build
+/// the same image. Users add their own certificates at run time (`SSL_CERT_DIR`).
 pub fn bundle() -> String {
     let mut certificates: Vec<&[u8]> = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(AsRef::as_ref).collect();
     certificates.sort_unstable();
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bundle_holds_every_root_and_each_decodes_to_the_certificate_that_it_was() {
+    fn bundle_contains_every_root_certificate() {
         let bundle = bundle();
         let mut decoded = Vec::new();
         for part in bundle.split_terminator("-----END CERTIFICATE-----\n") {

@@ -1,4 +1,4 @@
-//! A Debian package: three members of an `ar` archive, with nothing in it that depends on the machine or the hour.
+//! Debian packages: an `ar` archive with three members. The bytes do not depend on the machine or the time.
 
 use std::io::{self, Write as _};
 
@@ -8,32 +8,31 @@ use tar::{Builder, EntryType, Header};
 use crate::layer::{Entry, layer};
 use crate::{Architecture, Error};
 
-/// What a package holds and says of itself.
+/// The content and description of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deb {
     pub name: String,
     pub version: String,
-    /// The machines that it is for.
     pub architecture: Architecture,
-    /// What it is, in a line.
+    /// One line.
     pub description: String,
-    /// Its files. Those below `etc` are kept as their owner left them when the package is replaced.
+    /// Files below `etc` are configuration files: an upgrade keeps the user's changes.
     pub files: Vec<Entry>,
-    /// Links: path and what it leads to.
+    /// Symbolic links: path and target.
     pub links: Vec<(String, String)>,
 }
 
-/// The package's bytes. It has no scripts: what it installs is there when it is unpacked.
+/// The package's bytes. Packages have no scripts: unpacking is the whole installation.
 pub fn deb(package: &Deb) -> Result<Vec<u8>, Error> {
     let mut control = vec![entry("control", describe(package))];
-    let kept: Vec<String> = package
+    let configuration: Vec<String> = package
         .files
         .iter()
         .filter(|file| file.path.starts_with("etc/"))
         .map(|file| format!("/{}\n", file.path))
         .collect();
-    if !kept.is_empty() {
-        control.push(entry("conffiles", kept.concat()));
+    if !configuration.is_empty() {
+        control.push(entry("conffiles", configuration.concat()));
     }
     let data = append_links(layer(&package.files)?, &package.links)?;
     let members = [
@@ -69,9 +68,9 @@ fn describe(package: &Deb) -> String {
     )
 }
 
-/// Puts links at the end of an archive. Their folders are there already when files need them, and are made by the reader when not.
+/// Appends links to an archive. dpkg creates missing parent folders.
 fn append_links(archive: Vec<u8>, links: &[(String, String)]) -> Result<Vec<u8>, Error> {
-    // Two blocks of zeros end an archive, and what follows them is not read.
+    // Readers stop at the two blocks of zeros at the end of an archive, so the links replace them.
     let end = archive.len() - archive.iter().rev().take_while(|byte| **byte == 0).count();
     let mut blocks = archive;
     blocks.truncate(end.next_multiple_of(512));
@@ -92,7 +91,7 @@ fn append_links(archive: Vec<u8>, links: &[(String, String)]) -> Result<Vec<u8>,
 
 fn gzip(name: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     let packed = |bytes: &[u8]| -> io::Result<Vec<u8>> {
-        // Neither time nor name nor machine in the header.
+        // No time, name or operating system in the header.
         let mut writer = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
         writer.write_all(bytes)?;
         writer.finish()

@@ -1,20 +1,20 @@
-//! SHA-256, as images name things by it.
+//! SHA-256 digests in the notation of OCI images.
 
 use std::fmt::{self, Write as _};
 
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of some bytes.
+/// A SHA-256 digest, displayed as `sha256:…`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    /// Computes the digest of `bytes`.
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The 64 digits, without `sha256:`.
+    /// The 64 hexadecimal digits without the prefix.
     pub fn hex(&self) -> String {
         self.0.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
@@ -40,8 +40,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_of_nothing_is_the_known_one() {
+    fn digest_of_no_bytes_is_the_known_one() {
         let known = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(Digest::of(b"").to_string(), known);
+        assert_eq!(Digest::compute(b"").to_string(), known);
     }
 }

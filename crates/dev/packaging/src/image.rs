@@ -1,4 +1,4 @@
-//! The image: its layer, its configuration, its manifest, each named by its digest.
+//! The OCI image: layer, configuration and manifest, each identified by its digest.
 
 use std::io::Write as _;
 
@@ -11,26 +11,24 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// Where the binary is, so that PATH finds it.
+/// In a folder on PATH.
 const BINARY: &str = "usr/local/bin/kiln";
-/// Where the node's daemon is: pods that look into nodes run it from there, and install it from there.
+/// Pods that inspect nodes run kilnd from this path, and installation copies it from there.
 const NODE_BINARY: &str = "usr/local/bin/kilnd";
 
-/// The user of images without users, by the convention of distroless ones: nobody's number on common distributions.
+/// The user of distroless images by convention. Common distributions do not use this number.
 const USER: u32 = 65532;
 
-/// A kind of machine.
+/// A processor architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    /// x86-64.
     Amd64,
-    /// 64-bit ARM.
     Arm64,
 }
 
 impl Architecture {
-    /// By the name that Rust has for it.
-    pub fn of_rust(name: &str) -> Result<Self, Error> {
+    /// Parses Rust's name of the architecture.
+    pub fn from_rust(name: &str) -> Result<Self, Error> {
         match name {
             "x86_64" => Ok(Self::Amd64),
             "aarch64" => Ok(Self::Arm64),
@@ -38,7 +36,7 @@ impl Architecture {
         }
     }
 
-    /// The name that images and Debian have for it.
+    /// The name that OCI images and Debian use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -46,7 +44,7 @@ impl Architecture {
         }
     }
 
-    /// The name that Rust has for it.
+    /// The name that Rust uses.
     pub fn rust(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64",
@@ -55,23 +53,21 @@ impl Architecture {
     }
 }
 
-/// What an image is made of.
+/// The variable content of an image.
 #[derive(Clone, Debug)]
 pub struct Content {
     pub binary: Vec<u8>,
-    /// The node's daemon, with its units inside.
+    /// kilnd, which contains its unit files.
     pub node_binary: Vec<u8>,
-    /// What it runs on.
     pub architecture: Architecture,
     pub version: String,
-    /// The commit that it was built from, if that is known.
+    /// The commit from which it was built, if known.
     pub revision: Option<String>,
 }
 
-/// Some bytes with the name that others know them by.
+/// Bytes with their media type and digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// What it is.
     pub media_type: &'static str,
     pub digest: Digest,
     pub bytes: Vec<u8>,
@@ -79,31 +75,30 @@ pub struct Blob {
 
 impl Blob {
     fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
-        Self { media_type, digest: Digest::of(&bytes), bytes }
+        Self { media_type, digest: Digest::compute(&bytes), bytes }
     }
 
-    /// How other documents point at it.
+    /// The OCI descriptor, with which other documents refer to the blob.
     pub(crate) fn descriptor(&self) -> Value {
         json!({ "mediaType": self.media_type, "digest": self.digest.to_string(), "size": self.bytes.len() })
     }
 }
 
-/// An image.
+/// An OCI image with one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The only layer, compressed.
+    /// The only layer, compressed with gzip.
     pub layer: Blob,
     pub config: Blob,
-    /// The manifest; its digest is the image's.
+    /// The manifest, whose digest identifies the image.
     pub manifest: Blob,
-    /// The version, which is also the tag.
+    /// The version, also used as tag.
     pub version: String,
-    /// What it runs on.
     pub architecture: Architecture,
 }
 
 impl Image {
-    /// Puts an image together. Every document has sorted keys and no time but the epoch: nothing but the content decides its digest.
+    /// Builds an image. All documents have sorted keys and the epoch as time, so that the digest depends only on the content.
     pub fn new(content: &Content) -> Result<Self, Error> {
         let Content { binary, node_binary, architecture, version, revision } = content;
         let file = |path: &str, mode, content: Vec<u8>| Entry { path: path.to_owned(), mode, content };
@@ -116,12 +111,12 @@ impl Image {
             file("etc/passwd", 0o644, passwd.into_bytes()),
             file("etc/group", 0o644, group.into_bytes()),
         ])?;
-        let unpacked = Digest::of(&archive);
-        let layer = Blob::new(LAYER, compressed(&archive)?);
+        let unpacked = Digest::compute(&archive);
+        let layer = Blob::new(LAYER, gzip(&archive)?);
 
         let mut labels = json!({
             "org.opencontainers.image.title": "kiln",
-            "org.opencontainers.image.description": "Kubernetes nodes that come up fast, patched and alike",
+            "org.opencontainers.image.description": "Kubernetes nodes that start fast, patched and identical",
             "org.opencontainers.image.licenses": "Apache-2.0",
             "org.opencontainers.image.version": version,
         });
@@ -154,12 +149,12 @@ impl Image {
         Ok(Self { layer, config, manifest, version: version.clone(), architecture: *architecture })
     }
 
-    /// All that a registry would hold of it.
+    /// The blobs that a registry would store.
     pub fn blobs(&self) -> [&Blob; 3] {
         [&self.layer, &self.config, &self.manifest]
     }
 
-    /// The index of a layout that holds this image alone, under its version.
+    /// The index of a layout with only this image, tagged with its version.
     pub(crate) fn index(&self) -> Vec<u8> {
         let mut descriptor = self.manifest.descriptor();
         descriptor["platform"] = json!({ "architecture": self.architecture.name(), "os": "linux" });
@@ -173,8 +168,8 @@ impl Image {
     }
 }
 
-/// Compressed, with neither a name nor a time in the header.
-fn compressed(archive: &[u8]) -> Result<Vec<u8>, Error> {
+/// Compresses without a name or time in the header.
+fn gzip(archive: &[u8]) -> Result<Vec<u8>, Error> {
     let failed = |source| Error::Entry { path: "layer".to_owned(), source };
     let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
     encoder.write_all(archive).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! A layer: an archive whose bytes depend on its entries alone.
+//! Layers: tar archives whose bytes depend only on their entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
@@ -10,29 +10,29 @@ use crate::Error;
 /// A file of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, without a leading slash.
+    /// Relative to the root.
     pub path: String,
     pub mode: u32,
     pub content: Vec<u8>,
 }
 
-/// The archive of these files, with the folders that they need. Sorted; everything is root's and of the same instant.
+/// The archive of these files and their parent folders, sorted. Everything belongs to root and has the epoch as time.
 pub fn layer(files: &[Entry]) -> Result<Vec<u8>, Error> {
     let mut sorted = BTreeMap::new();
     let mut folders = BTreeSet::new();
     for file in files {
         let path = Path::new(&file.path);
-        let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
-        if !plain || file.path.is_empty() || sorted.insert(file.path.as_str(), file).is_some() {
+        let is_plain = path.components().all(|component| matches!(component, Component::Normal(_)));
+        if !is_plain || file.path.is_empty() || sorted.insert(file.path.as_str(), file).is_some() {
             return Err(Error::Path(file.path.clone()));
         }
         folders.extend(path.ancestors().skip(1).filter_map(Path::to_str).filter(|path| !path.is_empty()));
     }
-    if let Some(both) = folders.iter().find(|folder| sorted.contains_key(*folder)) {
-        return Err(Error::Path((*both).to_owned()));
+    if let Some(duplicate) = folders.iter().find(|folder| sorted.contains_key(*folder)) {
+        return Err(Error::Path((*duplicate).to_owned()));
     }
     let mut archive = Builder::new(Vec::new());
-    // A folder is before what is in it, whatever the order of the rest.
+    // Folders precede their content.
     for folder in folders {
         append(&mut archive, &format!("{folder}/"), EntryType::Directory, 0o755, &[])?;
     }
@@ -42,7 +42,7 @@ pub fn layer(files: &[Entry]) -> Result<Vec<u8>, Error> {
     archive.into_inner().map_err(|source| Error::Entry { path: "end of archive".to_owned(), source })
 }
 
-/// Appends one entry with nothing in its header that depends on the machine.
+/// Appends an entry whose header does not depend on the machine.
 pub(crate) fn append(
     archive: &mut Builder<Vec<u8>>,
     path: &str,
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_files_does_not_matter_and_folders_come_first() {
+    fn order_of_files_does_not_matter_and_folders_are_first() {
         let (one, two) = (file("usr/bin/b", 0o755, "program"), file("etc/a", 0o644, "text"));
         let archive = layer(&[one.clone(), two.clone()]).unwrap();
         assert_eq!(archive, layer(&[two, one]).unwrap());
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_outside_the_root_or_used_twice_is_refused() {
+    fn paths_outside_the_root_and_duplicates_are_rejected() {
         for paths in [&["/etc/a"][..], &["../a"], &["a/./../b"], &["a", "a"], &["a", "a/b"], &[""]] {
             let files: Vec<_> = paths.iter().map(|path| file(path, 0o644, "")).collect();
             assert!(matches!(layer(&files), Err(Error::Path(_))), "{paths:?}");

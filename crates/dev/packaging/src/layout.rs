@@ -1,13 +1,13 @@
-//! An image as a folder: the OCI image layout.
+//! The OCI image layout: an image in a folder.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{Error, Image};
 
-pub(crate) const MARK: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+pub(crate) const LAYOUT_VERSION: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// Writes the layout into a folder, which afterwards holds nothing else.
+/// Writes the layout into a folder and removes everything else from it.
 pub fn write_layout(image: &Image, folder: &Path) -> Result<(), Error> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(Error::file(folder))?;
@@ -21,10 +21,10 @@ pub fn write_layout(image: &Image, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The files of the layout, by their path in it.
+/// Path and content of the layout's files.
 pub(crate) fn files(image: &Image) -> Vec<(String, Vec<u8>)> {
     let blobs = image.blobs().map(|blob| (format!("blobs/sha256/{}", blob.digest.hex()), blob.bytes.clone()));
-    let mut files = vec![("index.json".to_owned(), image.index()), ("oci-layout".to_owned(), MARK.to_vec())];
+    let mut files = vec![("index.json".to_owned(), image.index()), ("oci-layout".to_owned(), LAYOUT_VERSION.to_vec())];
     files.extend(blobs);
     files
 }

@@ -1,6 +1,5 @@
-//! What is shipped, each of one static binary and the same bytes from the same inputs: the operator's tool as an OCI image (a layer
-//! with the binary, certificates and a user, a configuration, a manifest; no daemon, no base image), the node's daemon as a Debian
-//! package.
+//! Builds the release artifacts from static binaries: an OCI image with `kiln` and `kilnd`, without a base image and without a container
+//! daemon, and a Debian package of kilnd. The same sources produce the same bytes.
 
 mod archive;
 mod binary;

@@ -1,6 +1,6 @@
-//! The programs that are shipped.
+//! The programs of a release.
 
-/// A program of the workspace.
+/// A program of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     Kiln,
@@ -8,7 +8,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Its package and its binary.
+    /// The name of the package and of the binary.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kiln => "kiln",
@@ -16,7 +16,7 @@ impl Program {
         }
     }
 
-    /// The profile that it is shipped with.
+    /// The cargo profile of a release.
     pub fn profile(self) -> &'static str {
         match self {
             Self::Kiln => "dist",

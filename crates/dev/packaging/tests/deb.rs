@@ -1,4 +1,4 @@
-//! A package of a stand-in program, taken apart by Debian's own reader.
+//! dpkg-deb reads a package with a placeholder program.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ fn package() -> Deb {
         name: "kilnd".to_owned(),
         version: "1.2.3".to_owned(),
         architecture: Architecture::Amd64,
-        description: "a stand-in".to_owned(),
+        description: "a placeholder".to_owned(),
         files: vec![
             entry("usr/bin/kilnd", 0o755, "program"),
             entry("usr/lib/systemd/system/kiln.service", 0o644, "[Unit]\n"),
@@ -23,13 +23,13 @@ fn package() -> Deb {
 }
 
 fn dpkg(arguments: &[&str], file: &std::path::Path) -> String {
-    let output = Command::new("dpkg-deb").args(arguments).arg(file).output().expect("dpkg-deb is on every Debian");
+    let output = Command::new("dpkg-deb").args(arguments).arg(file).output().expect("dpkg-deb is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
-fn debians_own_reader_sees_name_files_modes_links_and_what_is_kept() {
+fn dpkg_reads_name_files_modes_links_and_configuration_files() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("kilnd.deb");
     fs::write(&file, deb(&package()).unwrap()).unwrap();
@@ -58,7 +58,7 @@ fn debians_own_reader_sees_name_files_modes_links_and_what_is_kept() {
 }
 
 #[test]
-fn the_same_files_make_the_same_bytes_in_any_order() {
+fn order_of_files_does_not_change_the_package() {
     let mut other = package();
     other.files.reverse();
     assert!(deb(&package()).unwrap() == deb(&other).unwrap());

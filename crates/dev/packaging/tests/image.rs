@@ -1,4 +1,4 @@
-//! An image of a stand-in program: what is in it, and that every name is the digest of what it names.
+//! The content of an image with a placeholder program. Every digest must match its bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,14 +21,14 @@ fn content(binary: &[u8]) -> Content {
     }
 }
 
-/// The smallest thing that is a static program by its header.
-fn stand_in() -> Vec<u8> {
+/// The smallest ELF header of a static program.
+fn static_program() -> Vec<u8> {
     let mut header = vec![0; 64];
     header[..6].copy_from_slice(b"\x7fELF\x02\x01");
     header
 }
 
-/// Every file below a folder, by its path in it.
+/// All files below a folder, by relative path.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
@@ -56,14 +56,14 @@ fn unpacked(bytes: &[u8]) -> BTreeMap<String, (u32, Vec<u8>)> {
     files
 }
 
-/// Follows a descriptor: the bytes are of the size and digest that it says.
+/// Returns the bytes of a descriptor after checking size and digest.
 #[track_caller]
 fn follow(files: &BTreeMap<String, Vec<u8>>, descriptor: &Value) -> Vec<u8> {
     let digest = descriptor["digest"].as_str().unwrap();
     let name = format!("blobs/{}", digest.replace(':', "/"));
     let bytes = files.get(&name).unwrap_or_else(|| panic!("{name} is missing"));
     assert_eq!(descriptor["size"], bytes.len());
-    assert_eq!(digest, Digest::of(bytes).to_string());
+    assert_eq!(digest, Digest::compute(bytes).to_string());
     bytes.clone()
 }
 
@@ -78,12 +78,12 @@ fn gunzipped(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_descriptor_of_the_layout_leads_to_its_bytes_and_nothing_else_is_there() {
+fn layout_contains_the_blobs_of_its_descriptors_and_nothing_else() {
     let image = Image::new(&content(b"program")).unwrap();
     let folder = TempDir::new().unwrap();
     let layout = folder.path().join("oci");
     fs::create_dir(&layout).unwrap();
-    fs::write(layout.join("of-an-older-image"), "").unwrap();
+    fs::write(layout.join("from-an-older-image"), "").unwrap();
     write_layout(&image, &layout).unwrap();
     let files = tree(&layout);
     assert_eq!(parsed(&files["oci-layout"]), json!({ "imageLayoutVersion": "1.0.0" }));
@@ -94,13 +94,13 @@ fn every_descriptor_of_the_layout_leads_to_its_bytes_and_nothing_else_is_there()
     let manifest = parsed(&follow(&files, entry));
     let config = parsed(&follow(&files, &manifest["config"]));
     let layer = gunzipped(&follow(&files, &manifest["layers"][0]));
-    assert_eq!(config["rootfs"]["diff_ids"], json!([Digest::of(&layer).to_string()]));
+    assert_eq!(config["rootfs"]["diff_ids"], json!([Digest::compute(&layer).to_string()]));
     assert_eq!(manifest["layers"].as_array().unwrap().len(), 1);
     assert_eq!(files.len(), 5, "{:?}", files.keys());
 }
 
 #[test]
-fn the_image_runs_its_program_as_nobody_with_roots_to_trust() {
+fn image_runs_kiln_as_an_unprivileged_user_and_has_root_certificates() {
     let image = Image::new(&content(b"program")).unwrap();
     let config = parsed(&image.config.bytes);
     assert_eq!(config["config"]["User"], "65532:65532");
@@ -109,7 +109,7 @@ fn the_image_runs_its_program_as_nobody_with_roots_to_trust() {
     assert_eq!(config["config"]["Labels"]["org.opencontainers.image.revision"], "abcdef");
     let files = unpacked(&gunzipped(&image.layer.bytes));
     assert_eq!(files["usr/local/bin/kiln"], (0o755, b"program".to_vec()));
-    assert_eq!(files["usr/local/bin/kilnd"], (0o755, b"daemon".to_vec()), "what pods on nodes run");
+    assert_eq!(files["usr/local/bin/kilnd"], (0o755, b"daemon".to_vec()), "for pods on nodes");
     assert_eq!(files["etc/ssl/certs/ca-certificates.crt"], (0o644, bundle().into_bytes()));
     assert!(String::from_utf8_lossy(&files["etc/passwd"].1).contains("kiln:x:65532:65532:"));
     let folders = ["etc/", "etc/ssl/", "etc/ssl/certs/", "usr/", "usr/local/", "usr/local/bin/"];
@@ -118,7 +118,7 @@ fn the_image_runs_its_program_as_nobody_with_roots_to_trust() {
 }
 
 #[test]
-fn two_builds_are_equal_and_another_program_is_another_image() {
+fn builds_are_reproducible_and_depend_on_the_program() {
     let (one, two) = (Image::new(&content(b"program")).unwrap(), Image::new(&content(b"program")).unwrap());
     assert_eq!(one, two);
     assert_eq!(archive(&one).unwrap(), archive(&two).unwrap());
@@ -127,7 +127,7 @@ fn two_builds_are_equal_and_another_program_is_another_image() {
 }
 
 #[test]
-fn the_archive_is_a_layout_that_docker_load_reads_too() {
+fn archive_is_a_layout_with_a_docker_manifest() {
     let image = Image::new(&content(b"program")).unwrap();
     let files: BTreeMap<_, _> =
         unpacked(&archive(&image).unwrap()).into_iter().map(|(path, (_, content))| (path, content)).collect();
@@ -139,14 +139,14 @@ fn the_archive_is_a_layout_that_docker_load_reads_too() {
 }
 
 #[test]
-fn the_program_makes_the_same_image_twice_and_prints_its_digest() {
+fn command_builds_the_same_image_twice_and_prints_its_digest() {
     let folder = TempDir::new().unwrap();
     let binary = folder.path().join("kiln");
-    fs::write(&binary, stand_in()).unwrap();
+    fs::write(&binary, static_program()).unwrap();
     let make = |name: &str| {
         let output = folder.path().join(name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
-        command.arg("--binary").arg(&binary).arg("--node-binary").arg(&binary).arg("--output").arg(&output);
+        command.arg("--binary").arg(&binary).arg("--node-binary").arg(&binary).arg("--out").arg(&output);
         let finished = command.output().unwrap();
         assert!(finished.status.success(), "{}", String::from_utf8_lossy(&finished.stderr));
         let text = String::from_utf8(finished.stdout).unwrap();
@@ -160,14 +160,14 @@ fn the_program_makes_the_same_image_twice_and_prints_its_digest() {
 }
 
 #[test]
-fn a_program_that_needs_a_loader_is_not_put_into_an_image() {
+fn dynamic_program_is_rejected() {
     let folder = TempDir::new().unwrap();
     let (output, fine) = (folder.path().join("out"), folder.path().join("fine"));
-    fs::write(&fine, stand_in()).unwrap();
+    fs::write(&fine, static_program()).unwrap();
     let dynamic = Path::new(env!("CARGO_BIN_EXE_image"));
     for (binary, node_binary) in [(dynamic, fine.as_path()), (fine.as_path(), dynamic)] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_image"));
-        command.arg("--binary").arg(binary).arg("--node-binary").arg(node_binary).arg("--output").arg(&output);
+        command.arg("--binary").arg(binary).arg("--node-binary").arg(node_binary).arg("--out").arg(&output);
         let finished = command.output().unwrap();
         let message = String::from_utf8_lossy(&finished.stderr).into_owned();
         assert_eq!(finished.status.code(), Some(1), "{message}");

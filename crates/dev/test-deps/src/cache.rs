@@ -1,4 +1,4 @@
-//! Where installed parts stand: outside the tree, so that a fresh checkout finds them.
+//! The folders of installed test dependencies. They are outside the repository, so that a fresh clone finds them.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,25 +6,28 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Part;
+use crate::TestDep;
 
-/// The folder of all installed parts.
+/// The folder below the user's cache folder.
+const FOLDER: &str = "kiln/parts";
+
+/// The folder of all installed test dependencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// The user's cache: `$XDG_CACHE_HOME/kiln/parts`, else `$HOME/.cache/kiln/parts`.
+    /// The cache of the user who runs this process: below `$XDG_CACHE_HOME`, else below `$HOME/.cache`.
     pub fn of_user() -> Result<Self, NoCache> {
         Self::from_variables(|name| std::env::var_os(name))
     }
 
-    /// The same from given variables. A relative `XDG_CACHE_HOME` is ignored, as its specification asks.
+    /// The cache for given variables. A relative `XDG_CACHE_HOME` is ignored, as the XDG specification demands.
     pub fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, NoCache> {
         let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-        base.map(|base| Self::at(base.join("kiln/parts"))).ok_or(NoCache)
+        base.map(|base| Self::at(base.join(FOLDER))).ok_or(NoCache)
     }
 
     /// A cache in this folder.
@@ -32,46 +35,50 @@ impl Cache {
         Self { root: root.into() }
     }
 
-    /// The folder of all parts.
+    /// The folder with one folder per installed dependency, and their locks and logs.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where what runs for a while keeps its files: beside the parts.
+    /// The folder for files of running test services, such as a control plane.
     pub fn run_folder(&self) -> PathBuf {
         self.root.with_file_name("run")
     }
 
-    /// The folder of a part, whether or not it is there.
-    pub fn folder(&self, part: Part) -> PathBuf {
-        self.root.join(format!("{part}-{}", part.key()))
+    /// The folder of a dependency, whether or not it is installed.
+    pub fn folder(&self, dependency: TestDep) -> PathBuf {
+        self.root.join(format!("{dependency}-{}", dependency.key()))
     }
 
-    /// Held while a part is installed, so that two runs do not build it at once.
-    pub fn lock_file(&self, part: Part) -> PathBuf {
-        self.root.join(format!("{part}.lock"))
+    /// Locked while the dependency is installed, so that two runs do not build it at once.
+    pub fn lock_file(&self, dependency: TestDep) -> PathBuf {
+        self.root.join(format!("{dependency}.lock"))
     }
 
-    /// Where the installation of a part writes what its commands print.
-    pub fn log_file(&self, part: Part) -> PathBuf {
-        self.root.join(format!("{part}.log"))
+    /// The output of the commands that install the dependency.
+    pub fn log_file(&self, dependency: TestDep) -> PathBuf {
+        self.root.join(format!("{dependency}.log"))
     }
 
-    /// The program of an installed part. An interrupted installation does not count: its mark is missing.
-    pub fn find(&self, part: Part) -> Result<PathBuf, Missing> {
-        let folder = self.folder(part);
-        let program = folder.join(part.program());
+    /// The program of an installed dependency. An interrupted installation lacks the `.complete` file and does not count.
+    pub fn find(&self, dependency: TestDep) -> Result<PathBuf, Missing> {
+        let folder = self.folder(dependency);
+        let program = folder.join(dependency.program());
         // `exists` follows links: the `python` of an environment whose interpreter was removed is missing too.
-        if mark(&folder).exists() && program.exists() { Ok(program) } else { Err(Missing { part, folder }) }
+        if complete_file(&folder).exists() && program.exists() {
+            Ok(program)
+        } else {
+            Err(Missing { dependency, folder })
+        }
     }
 
-    /// Marks a part's folder as complete. Done last.
-    pub fn complete(&self, part: Part) -> io::Result<()> {
-        fs::write(mark(&self.folder(part)), part.key())
+    /// Marks an installation as complete. This is its last step.
+    pub fn complete(&self, dependency: TestDep) -> io::Result<()> {
+        fs::write(complete_file(&self.folder(dependency)), dependency.key())
     }
 }
 
-fn mark(folder: &Path) -> PathBuf {
+fn complete_file(folder: &Path) -> PathBuf {
     folder.join(".complete")
 }
 
@@ -81,27 +88,28 @@ pub struct NoCache;
 
 impl fmt::Display for NoCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no folder for parts: set XDG_CACHE_HOME or HOME to an absolute path")
+        f.write_str("no cache folder for test dependencies: set `XDG_CACHE_HOME` or `HOME` to an absolute path")
     }
 }
 
 impl std::error::Error for NoCache {}
 
-/// A part is not installed.
+/// A test dependency is not installed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Missing {
-    pub part: Part,
-    /// Where it was looked for.
+    pub dependency: TestDep,
+    /// The folder in which it would be.
     pub folder: PathBuf,
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { part, folder } = self;
-        let what = part.description();
-        write!(f, "part `{part}` ({what}) is not in {}: run `cargo xtask setup {part}`", folder.display())?;
-        if *part == Part::Kube {
-            f.write_str(", or set KUBEBUILDER_ASSETS to a folder that holds the programs")?;
+        let Self { dependency, folder } = self;
+        let description = dependency.description();
+        write!(f, "test dependency `{dependency}` ({description}) is not installed in {}", folder.display())?;
+        write!(f, "\nhint: run `cargo xtask setup {dependency}`")?;
+        if *dependency == TestDep::Kube {
+            f.write_str(", or set `KUBEBUILDER_ASSETS` to a folder with the programs")?;
         }
         Ok(())
     }
@@ -118,24 +126,30 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_follows_xdg_and_falls_back_to_home() {
-        assert_eq!(cache_with(&[("XDG_CACHE_HOME", "/c"), ("HOME", "/h")]), Ok(Cache::at("/c/kiln/parts")));
-        assert_eq!(cache_with(&[("XDG_CACHE_HOME", "c"), ("HOME", "/h")]), Ok(Cache::at("/h/.cache/kiln/parts")));
+    fn cache_is_in_xdg_cache_home_or_in_home() {
+        assert_eq!(
+            cache_with(&[("XDG_CACHE_HOME", "/c"), ("HOME", "/h")]),
+            Ok(Cache::at(Path::new("/c").join(FOLDER)))
+        );
+        assert_eq!(
+            cache_with(&[("XDG_CACHE_HOME", "c"), ("HOME", "/h")]),
+            Ok(Cache::at(Path::new("/h/.cache").join(FOLDER)))
+        );
         assert_eq!(cache_with(&[]), Err(NoCache));
     }
 
     #[test]
-    fn a_part_without_its_mark_is_missing_and_the_error_says_what_to_run() {
-        let root = std::env::temp_dir().join(format!("kiln-parts-{}", std::process::id()));
+    fn incomplete_installation_is_missing_and_the_error_names_the_command() {
+        let root = std::env::temp_dir().join(format!("kiln-test-deps-{}", std::process::id()));
         let cache = Cache::at(&root);
-        let program = cache.folder(Part::CargoDeny).join("bin/cargo-deny");
+        let program = cache.folder(TestDep::CargoDeny).join("bin/cargo-deny");
         fs::create_dir_all(program.parent().unwrap()).unwrap();
         fs::write(&program, "").unwrap();
-        let half_installed = cache.find(Part::CargoDeny);
-        cache.complete(Part::CargoDeny).unwrap();
-        let installed = cache.find(Part::CargoDeny);
+        let half_installed = cache.find(TestDep::CargoDeny);
+        cache.complete(TestDep::CargoDeny).unwrap();
+        let installed = cache.find(TestDep::CargoDeny);
         fs::remove_file(&program).unwrap();
-        let gutted = cache.find(Part::CargoDeny);
+        let gutted = cache.find(TestDep::CargoDeny);
         fs::remove_dir_all(&root).unwrap();
 
         let message = half_installed.unwrap_err().to_string();

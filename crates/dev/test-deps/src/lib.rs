@@ -1,12 +1,15 @@
-//! What `xtask` (which installs) and `testkit` (which requires) must agree on: the tiers, the real parts that tests need, and the
-//! folders in which the parts stand. No dependencies: `xtask` compiles before everything else.
+//! The facts that `xtask` (which installs test dependencies) and `testkit` (which requires them) share: the tiers, the test
+//! dependencies with their folders, and the folder of recorded data. This crate has no dependencies, because `xtask` compiles before
+//! everything else.
 
 mod cache;
 mod kube;
-mod part;
+mod recorded_data;
+mod test_dep;
 mod tier;
 
 pub use cache::{Cache, Missing, NoCache};
 pub use kube::{KUBE_PROGRAMS, KubePrograms, SESSION_LOCK};
-pub use part::{Part, Recipe, UnknownPart};
+pub use recorded_data::{MissingRecordings, Recordings};
+pub use test_dep::{Recipe, TestDep, UnknownTestDep};
 pub use tier::Tier;

@@ -1,32 +1,32 @@
-//! How much of the suite runs.
+//! The tiers of the test suite.
 
 use std::fmt;
 
-use crate::Part;
+use crate::TestDep;
 
-/// How much of the suite runs; each tier holds the ones before it.
+/// How much of the suite runs. Each tier includes the smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// Tier 0, `--fast`: needs a Rust toolchain and nothing else.
+    /// Tier 0, `--fast`: needs only a Rust toolchain.
     Fast,
-    /// Tier 1: what CI runs.
+    /// Tier 1, which CI runs.
     Default,
-    /// Tier 2, `--full`: adds the slow outside clients.
+    /// Tier 2, `--full`: adds slow clients such as `az`, and QEMU.
     Full,
 }
 
-/// What the start of a test target's name says about it. The first match counts; a name that matches nothing is [`Tier::Fast`].
+/// The prefixes of test targets that are not [`Tier::Fast`].
 const PREFIXES: [(&str, Tier); 4] =
     [("az_", Tier::Full), ("e2e_", Tier::Default), ("kube_", Tier::Default), ("sdk_", Tier::Default)];
 
 impl Tier {
-    /// Every tier, smallest first.
+    /// All tiers, smallest first.
     pub const ALL: [Self; 3] = [Self::Fast, Self::Default, Self::Full];
 
-    /// The variable by which `xtask` tells tests the tier, for those that scale (the number of seeds).
+    /// `xtask` sets this variable to the tier's name, for tests that scale with it (the number of seeds).
     pub const VARIABLE: &'static str = "KILN_TIER";
 
-    /// The cargo feature that test targets of [`Tier::Full`] require, so that a plain `cargo test` leaves them out.
+    /// The cargo feature that test targets of [`Tier::Full`] require, so that plain `cargo test` does not build them.
     pub const FULL_FEATURE: &'static str = "tier2";
 
     /// The tier's name in `tests/floor.json` and in [`Tier::VARIABLE`].
@@ -38,19 +38,19 @@ impl Tier {
         }
     }
 
-    /// The tier of that name.
+    /// The tier with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
-    /// The smallest tier that runs a test target of this name.
+    /// The smallest tier that runs the test target with this name.
     pub fn of_test_target(name: &str) -> Self {
         PREFIXES.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(Self::Fast, |(_, tier)| tier)
     }
 
-    /// The parts that the tier needs.
-    pub fn parts(self) -> impl Iterator<Item = Part> {
-        Part::ALL.into_iter().filter(move |part| part.tier() <= self)
+    /// The test dependencies that the tier needs.
+    pub fn test_deps(self) -> impl Iterator<Item = TestDep> {
+        TestDep::ALL.into_iter().filter(move |dependency| dependency.tier() <= self)
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_test_target_tells_its_tier() {
+    fn prefix_of_a_test_target_selects_its_tier() {
         assert_eq!(Tier::of_test_target("sdk_pool_life"), Tier::Default);
         assert_eq!(Tier::of_test_target("kube_drain"), Tier::Default);
         assert_eq!(Tier::of_test_target("az_login"), Tier::Full);
@@ -74,17 +74,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_needs_the_parts_of_the_tiers_below_it() {
-        let parts = |tier: Tier| tier.parts().collect::<Vec<_>>();
-        assert_eq!(parts(Tier::Fast), [Part::CargoDeny]);
-        let slow = [Part::Umoci, Part::LabTools, Part::LabRoot, Part::AzureCli];
-        let default: Vec<_> = Part::ALL.into_iter().filter(|part| !slow.contains(part)).collect();
-        assert_eq!(parts(Tier::Default), default);
-        assert_eq!(parts(Tier::Full), Part::ALL);
+    fn a_tier_needs_the_dependencies_of_smaller_tiers() {
+        let needed = |tier: Tier| tier.test_deps().collect::<Vec<_>>();
+        assert_eq!(needed(Tier::Fast), [TestDep::CargoDeny]);
+        let slow = [TestDep::Umoci, TestDep::BenchTools, TestDep::BenchRoot, TestDep::AzureCli];
+        let default: Vec<_> = TestDep::ALL.into_iter().filter(|dependency| !slow.contains(dependency)).collect();
+        assert_eq!(needed(Tier::Default), default);
+        assert_eq!(needed(Tier::Full), TestDep::ALL);
     }
 
     #[test]
-    fn a_tier_is_found_by_its_own_name() {
+    fn tier_names_round_trip() {
         for tier in Tier::ALL {
             assert_eq!(Tier::from_name(tier.name()), Some(tier));
         }

@@ -1,6 +1,6 @@
-//! Cases that are folders: one test of each, by its own name.
+//! Test cases in folders.
 
-/// A test per folder, each run by the given function, and `LISTED`: all of the folders, to be held against what is there.
+/// Defines a test for each folder, which calls the given function, and `LISTED`, the list of the folders, to compare with the file system.
 #[macro_export]
 macro_rules! cases {
     ($check:ident: $($name:ident = $folder:literal),* $(,)?) => {

@@ -1,33 +1,33 @@
-//! Azure's own clients, sealed off from everything but loopback.
+//! Azure's own clients, which reach only loopback.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use test_deps::Part;
+use test_deps::TestDep;
 
 use crate::{Finished, require, run};
 
-/// `az` needs seconds per command on a busy machine, a script of the SDK may poll for a minute; more than this is a hang.
+/// `az` needs seconds per command on a busy host, and an SDK script may poll for a minute.
 const DEADLINE: Duration = Duration::from_mins(10);
 
-/// Nothing listens on the discard port.
+/// A proxy that does not exist: nothing listens on the discard port.
 const DEAD_END: &str = "http://127.0.0.1:9";
 
-/// Runs a Python script with the Azure SDK at hand; a script that fails fails the test with all that it said.
+/// Runs a Python script with the Azure SDK. A script that fails also fails the test, which shows its output.
 #[track_caller]
 pub fn python(script: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = Command::new(require(Part::PythonSdk));
+    let mut command = Command::new(require(TestDep::PythonSdk));
     command.arg(script).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
     seal(&mut command);
     command.envs(variables.iter().copied());
     run(command, DEADLINE).success()
 }
 
-/// Runs an `az` command with its configuration in a folder of the test's own. Whether it failed is for the caller to judge.
+/// Runs an `az` command with its configuration in a folder of the test. The caller checks whether it failed.
 #[track_caller]
 pub fn az(configuration: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = Command::new(require(Part::AzureCli));
+    let mut command = Command::new(require(TestDep::AzureCli));
     command.args(arguments);
     seal(&mut command);
     command
@@ -38,8 +38,8 @@ pub fn az(configuration: &Path, arguments: &[&str], variables: &[(&str, &str)]) 
     run(command, DEADLINE)
 }
 
-/// Removes the developer's own clouds and credentials from a command's environment, and sends every request that is not for
-/// loopback to a dead end.
+/// Removes the developer's clouds and credentials from a command's environment, and sends every request that is not for loopback to a proxy
+/// that does not exist.
 pub(crate) fn seal(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_foreign) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_developers_own_cloud_does_not_reach_a_test() {
+    fn developers_cloud_settings_are_removed() {
         for name in ["AZURE_CLIENT_SECRET", "ARM_TENANT_ID", "IDENTITY_ENDPOINT", "KUBECONFIG", "SSL_CERT_FILE"] {
             assert!(is_foreign(name), "{name}");
         }

@@ -1,26 +1,25 @@
-//! Running a program to its end, with everything that it said.
+//! Programs that run to their end, with their output.
 
 use std::fmt;
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use kiln_machines::command::wait;
 use serde_json::Value;
 
-/// A program that has ended.
+/// The result of a program.
 pub struct Finished {
     command: String,
-    /// Its exit code; none when a signal ended it.
+    /// `None` when a signal ended the program.
     pub code: Option<i32>,
-    /// Its standard output.
     pub stdout: String,
-    /// Its standard error.
     pub stderr: String,
 }
 
 impl Finished {
-    /// The same, if it succeeded.
+    /// Returns this result if the program succeeded, and fails the test otherwise.
     #[track_caller]
     #[must_use]
     pub fn success(self) -> Self {
@@ -28,7 +27,7 @@ impl Finished {
         self
     }
 
-    /// Its standard output as JSON.
+    /// The standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {self}"))
@@ -49,29 +48,29 @@ impl fmt::Debug for Finished {
     }
 }
 
-/// Runs a program without standard input. One that does not end in time is killed and fails the test with what it said.
+/// Runs a program without standard input. A program that does not end in time is killed and fails the test, which shows its output.
 #[track_caller]
 pub fn run(mut command: Command, deadline: Duration) -> Finished {
-    let shown = shown(&command);
+    let line = redacted(&command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("`{shown}`: {error}"));
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("`{line}`: {error}"));
     let read = |mut stream: Box<dyn Read + Send>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What was read before an error is still worth showing.
+            // The output before a read error is still shown.
             let _ = stream.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         })
     };
     let stdout = child.stdout.take().map(|stream| read(Box::new(stream)));
     let stderr = child.stderr.take().map(|stream| read(Box::new(stream)));
-    let status = wait(&mut child, deadline);
+    let status = wait(&mut child, deadline).unwrap_or_else(|error| panic!("`{line}`: {error}"));
     if status.is_none() {
-        child.kill().and_then(|()| child.wait()).unwrap_or_else(|error| panic!("killing `{shown}`: {error}"));
+        child.kill().and_then(|()| child.wait()).unwrap_or_else(|error| panic!("killing `{line}`: {error}"));
     }
     let text = |thread: Option<thread::JoinHandle<String>>| thread.and_then(|t| t.join().ok()).unwrap_or_default();
     let finished = Finished {
-        command: shown,
+        command: line,
         code: status.and_then(|status| status.code()),
         stdout: text(stdout),
         stderr: text(stderr),
@@ -80,24 +79,8 @@ pub fn run(mut command: Command, deadline: Duration) -> Finished {
     finished
 }
 
-/// Waits for a child, at most as long as given.
-pub(crate) fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
-    const TICK: Duration = Duration::from_millis(10);
-    let mut waited = Duration::ZERO;
-    loop {
-        if let Some(status) = child.try_wait().expect("a child that we started can be waited for") {
-            return Some(status);
-        }
-        if waited >= deadline {
-            return None;
-        }
-        thread::sleep(TICK);
-        waited += TICK;
-    }
-}
-
-/// The command line, without the secrets in it.
-fn shown(command: &Command) -> String {
+/// The command line without secrets.
+fn redacted(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     let mut secret = false;
     for word in command.get_args() {
@@ -128,20 +111,20 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the reason")]
-    fn a_failure_shows_what_the_program_said() {
+    fn failure_shows_the_output() {
         let _ = shell("echo the reason >&2; exit 1", LONG).success();
     }
 
     #[test]
     #[should_panic(expected = "did not end within 0 s")]
-    fn a_program_that_does_not_end_fails_the_test() {
+    fn program_that_does_not_end_fails_the_test() {
         shell("exec sleep 60", Duration::from_millis(20));
     }
 
     #[test]
-    fn a_secret_on_the_command_line_is_not_shown() {
+    fn secret_on_the_command_line_is_redacted() {
         let mut command = Command::new("az");
         command.args(["login", "--password", "hunter2", "--tenant", "t"]);
-        assert_eq!(shown(&command), "az login --password *** --tenant t");
+        assert_eq!(redacted(&command), "az login --password *** --tenant t");
     }
 }

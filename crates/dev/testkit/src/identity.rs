@@ -1,6 +1,6 @@
-//! What no two machines may have in common.
+//! The identity of a machine.
 
-/// What tells one machine from another, and the shell line that reads it.
+/// The parts of a machine's identity, which no two machines may share, with the shell command that reads each.
 pub const IDENTITY: [(&str, &str); 10] = [
     ("machine id", "cat /etc/machine-id"),
     ("machine id of dbus", "cat /var/lib/dbus/machine-id 2>/dev/null || cat /etc/machine-id"),
@@ -10,7 +10,7 @@ pub const IDENTITY: [(&str, &str); 10] = [
     ("iSCSI initiator", "cat /etc/iscsi/initiatorname.iscsi"),
     ("NVMe host id", "cat /etc/nvme/hostid"),
     ("random seed", "sha256sum </var/lib/systemd/random-seed"),
-    // Whoever has none gets one where it is first needed: here. One that is there is not shown to systemd, which might replace it.
+    // A machine without a secret gets one here, as when it is first needed. systemd might replace an existing one, so it is not called then.
     (
         "secret of system credentials",
         "file=/var/lib/systemd/credential.secret; test -e $file || systemd-creds setup >/dev/null; sha256sum <$file",

@@ -1,4 +1,4 @@
-//! Real parts for tests: outside clients and built programs, run so that nothing is skipped and nothing is left behind.
+//! Runs outside clients, built programs and machines in tests. A missing test dependency fails the test, and nothing is left behind.
 
 mod cases;
 mod clients;
@@ -7,6 +7,7 @@ mod identity;
 mod network;
 pub mod nspawn;
 pub mod openapi;
+pub mod recordings;
 mod require;
 mod script;
 mod sim;
@@ -18,4 +19,4 @@ pub use network::{Network, assert_private, private};
 pub use require::{require, tier};
 pub use script::script;
 pub use sim::{Kiln, SimProcess};
-pub use test_deps::{Part, Tier};
+pub use test_deps::{TestDep, Tier};

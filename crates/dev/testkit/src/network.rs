@@ -1,75 +1,64 @@
-//! Networks of their own: a machine's, and one for the programs that a test starts.
+//! Private networks: a machine's, and one for the programs that a test starts.
 //!
-//! Nobody answers there but the test, also not under the addresses that a cloud has: a client of the metadata service runs in one of
-//! them and nowhere else, since on a machine of a real cloud the real one would answer.
+//! Only the test answers there, also at the addresses of a cloud. A client of the metadata service runs in such a network and nowhere else,
+//! because on a machine of a real cloud the real service would answer.
 
 mod forward;
 mod private;
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::thread;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use kiln_machines::network::{NetworkNamespace, set_up_loopback};
 
 pub use private::{assert_private, private};
 
-/// A network with nothing but loopback and the addresses of a cloud. A machine's stays over restarts of the machine.
+/// The addresses of the metadata service and the wire server.
+pub(crate) const CLOUD: [[u8; 4]; 2] = [[169, 254, 169, 254], [168, 63, 129, 16]];
+
+/// A network with only a loopback device, which has the addresses of a cloud. A machine's network stays over restarts of the machine.
 #[derive(Clone, Debug)]
-pub struct Network {
-    namespace: PathBuf,
-}
+pub struct Network(NetworkNamespace);
 
 impl Network {
-    /// That of a process.
-    pub(crate) fn of(process: u32) -> Self {
-        Self { namespace: PathBuf::from(format!("/proc/{process}/ns/net")) }
+    pub(crate) fn new(namespace: NetworkNamespace) -> Self {
+        Self(namespace)
     }
 
-    /// Listens there.
+    #[track_caller]
+    pub(crate) fn set_up_loopback(&self, addresses: &[Ipv4Addr]) {
+        self.inside(|| set_up_loopback(addresses)).unwrap_or_else(|error| panic!("a private network: {error}"));
+    }
+
+    /// Listens in this network.
     #[track_caller]
     pub fn listen(&self, address: SocketAddr) -> TcpListener {
         self.within(|| TcpListener::bind(address)).unwrap_or_else(|error| panic!("{address}: {error}"))
     }
 
-    /// Connects there.
+    /// Connects in this network.
     pub fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
         self.within(|| TcpStream::connect(address))
     }
 
-    /// Does something in that network. A thread moves there and ends; sockets that it makes stay, and threads that it starts are there.
+    /// Calls `act` on a new thread in this network. Sockets, threads and programs that it creates stay there.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        let namespace = File::open(&self.namespace)?;
-        let moved = thread::scope(|scope| {
-            let inside = || {
-                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-                act()
-            };
-            scope.spawn(inside).join()
-        });
-        moved.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        self.0.within(act)
     }
 
-    /// The same for what cannot fail, or fails by panicking: a whole test.
+    /// As [`within`](Self::within), for functions that do not return an error: a whole test.
     ///
     /// # Panics
     /// When the network cannot be entered.
     #[track_caller]
     pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
-        self.within(|| Ok(act())).unwrap_or_else(|error| panic!("{}: {error}", self.namespace.display()))
+        self.within(|| Ok(act())).unwrap_or_else(|error| panic!("{}: {error}", self.0.path().display()))
     }
 
-    /// A program that runs there, as the process that is started.
+    /// A command that runs a program in this network, without a process in between.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new("nsenter");
-        let mut network = std::ffi::OsString::from("--net=");
-        network.push(&self.namespace);
-        command.arg(network).arg("--").arg(program);
-        command
+        self.0.command(program)
     }
 }

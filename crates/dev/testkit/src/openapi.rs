@@ -1,8 +1,8 @@
-//! Exchanges with Azure, checked against its published `OpenAPI` (Swagger 2.0) files.
+//! Checks exchanges with Azure against its published `OpenAPI` (Swagger 2.0) specifications.
 //!
-//! The files say less than the service asks: they allow unknown properties everywhere and forbid nothing that is marked
-//! read-only. [`Specs::check`] is stricter, in both directions. The api-version of a request is not compared, since
-//! clients are newer than the stored files: what it names is read as the stored version.
+//! The specifications allow unknown properties everywhere and accept read-only properties in requests; the service does not.
+//! [`Specs::check`] rejects both. It ignores the api-version of a request, because clients are newer than the stored specifications:
+//! every version is checked against the stored one.
 //!
 //! ```no_run
 //! use testkit::openapi::{Exchange, specs};
@@ -25,15 +25,16 @@ mod shape;
 mod strict;
 
 #[cfg(test)]
-mod examples;
-#[cfg(test)]
-mod planted;
-#[cfg(test)]
 mod quirks;
 
+#[cfg(test)]
+mod recordings {
+    mod examples;
+    mod planted;
+}
+
 use std::collections::HashMap;
-use std::env;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -45,47 +46,32 @@ use document::{Documents, Node};
 pub use finding::{Finding, Kind, Side};
 use route::{Template, Url};
 
-/// Where the files are, from the root of the workspace.
-pub const FOLDER: &str = "../../shared/azure-specs";
-
 /// One request and the response to it.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// The HTTP method.
     pub method: String,
-    /// The URL: absolute, or path and query.
+    /// Absolute, or path and query.
     pub url: String,
     pub request: Option<Value>,
     pub status: u16,
     pub response: Option<Value>,
 }
 
-/// Why specifications could not be loaded.
+/// The reasons why specifications cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder could not be read.
     #[error("cannot read `{}`", path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// A file is not JSON.
+    Read { path: PathBuf, source: io::Error },
     #[error("`{}` is not JSON", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
-    /// A `$ref` names nothing.
+    /// A `$ref` without a target.
     #[error("`{}` refers to `{reference}`, which does not exist", path.display())]
-    Dangling {
-        /// The file with the reference.
-        path: PathBuf,
-        reference: String,
-    },
-    /// The folder has no specification.
+    Dangling { path: PathBuf, reference: String },
     #[error("no `stable/<api-version>/<name>.json` below `{}`", folder.display())]
     Empty { folder: PathBuf },
 }
 
-/// Loaded specifications. A clone shares what is loaded and compiled.
+/// Loaded specifications. Clones share the documents and compiled validators.
 #[derive(Clone)]
 pub struct Specs {
     contract: Arc<Contract>,
@@ -102,32 +88,22 @@ struct Contract {
 struct Route {
     template: Template,
     method: String,
-    /// Where the operation is: file, key in `paths`, key in that.
+    /// The operation: file, path and method.
     place: (usize, String, String),
 }
 
 impl Specs {
-    /// Loads the newest version of each specification below `folder`; `examples` folders are not looked into.
+    /// Loads the newest version of each specification below `folder`, except in `examples` folders.
     pub fn load(folder: impl AsRef<Path>) -> Result<Self, Error> {
         let documents = Documents::load(folder.as_ref())?;
-        let mut routes: Vec<Route> = documents.roots().enumerate().flat_map(routes_of).collect();
+        let mut routes: Vec<Route> = documents.roots().enumerate().flat_map(collect_routes).collect();
         routes.sort_by_cached_key(|route| std::cmp::Reverse(route.template.precision()));
         let contract = Contract { documents, routes, validators: Mutex::default() };
         Ok(Self { contract: Arc::new(contract), unspecified: Vec::new() })
     }
 
-    /// The specifications in [`FOLDER`], or `None` where that folder is absent.
-    ///
-    /// # Panics
-    /// If the folder is there and cannot be loaded: that is a broken checkout, not an absent one.
-    pub fn find() -> Option<Self> {
-        let folder = folder();
-        let loaded = folder.is_dir().then(|| Self::load(&folder))?;
-        Some(loaded.unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error))))
-    }
-
-    /// Leaves paths alone that no specification describes. In a template `{x}` is one segment, `{x*}` one or more;
-    /// what a specification does describe is checked all the same.
+    /// Accepts paths that no specification describes. In a template `{x}` matches one segment and `{x*}` one or more. A path that has
+    /// a specification is checked in any case.
     #[must_use]
     pub fn without_spec<'t>(mut self, templates: impl IntoIterator<Item = &'t str>) -> Self {
         let parsed = templates.into_iter().map(|text| Template::parse(text, |_| false));
@@ -135,7 +111,7 @@ impl Specs {
         self
     }
 
-    /// Everything in the exchange that differs from the specification of its operation.
+    /// Returns all differences between the exchange and the specification of its operation.
     pub fn check(&self, exchange: &Exchange) -> Vec<Finding> {
         self.route(exchange, |check, captured, url| {
             check.parameters(captured, &url.query);
@@ -144,8 +120,8 @@ impl Specs {
         })
     }
 
-    /// Checks the request's headers: those that are required, and the values of those that are declared. Others are
-    /// left alone, since specifications do not list what every request carries.
+    /// Checks that required headers are present and that declared headers have valid values. Other headers are accepted, because
+    /// specifications do not list those that every request has.
     pub fn check_headers<'h>(
         &self,
         exchange: &Exchange,
@@ -195,7 +171,7 @@ impl Contract {
         let (file, path, method) = &route.place;
         let root = self.documents.root(*file);
         let operation = root.get("paths").and_then(|paths| paths.get(path)?.get(method));
-        operation.expect("a route is made from an operation")
+        operation.expect("every route belongs to an operation")
     }
 
     fn validator(&self, schema: Node<'_>, side: Side) -> Result<Arc<Validator>, String> {
@@ -212,7 +188,7 @@ impl Contract {
     }
 }
 
-fn routes_of((file, root): (usize, Node<'_>)) -> Vec<Route> {
+fn collect_routes((file, root): (usize, Node<'_>)) -> Vec<Route> {
     let base = root.text("basePath").unwrap_or_default();
     let mut routes = Vec::new();
     for (path, methods) in root.members("paths") {
@@ -232,30 +208,28 @@ fn routes_of((file, root): (usize, Node<'_>)) -> Vec<Route> {
     routes
 }
 
-/// The specifications in [`FOLDER`], loaded once. Where the folder is absent: `None`, and a line on stderr that says so.
+/// The specifications in the recorded data, loaded once. Without the data they are `None`, with a line on stderr.
 ///
 /// # Panics
-/// If the folder is absent and `CI` is set: there, a check that is not made is a failure.
+/// If the data is missing in CI, or cannot be loaded.
 pub fn specs() -> Option<&'static Specs> {
-    static SPECS: LazyLock<Option<Specs>> = LazyLock::new(Specs::find);
-    let found = SPECS.as_ref();
-    if found.is_none() {
-        let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty());
-        // Not `eprintln!`: the test harness swallows that of a test that passes.
-        let _ = writeln!(io::stderr(), "{}", absence(&folder(), is_ci));
-    }
-    found
+    static SPECS: LazyLock<Option<Specs>> = LazyLock::new(|| {
+        let Some(folder) = crate::recordings::azure_specs() else {
+            // Not `eprintln!`, which the test harness hides for tests that pass.
+            let _ =
+                writeln!(io::stderr(), "no recorded data: exchanges are not checked against OpenAPI specifications");
+            return None;
+        };
+        let specs = Specs::load(&folder);
+        Some(specs.unwrap_or_else(|error| panic!("{error}: {:?}", std::error::Error::source(&error))))
+    });
+    SPECS.as_ref()
 }
 
-fn absence(folder: &Path, is_ci: bool) -> String {
-    let message = format!("nothing is checked against Azure's specifications: `{}` is absent", folder.display());
-    assert!(!is_ci, "{message}");
-    message
-}
-
-fn folder() -> PathBuf {
-    let workspace = document::join(Path::new(env!("CARGO_MANIFEST_DIR")), "../../..");
-    document::join(&workspace, FOLDER)
+/// The same for tests of a module `recordings`, which fail without the data.
+#[track_caller]
+pub fn require_specs() -> &'static Specs {
+    specs().expect("the recorded data is on this machine (see CONTRIBUTING.md)")
 }
 
 #[cfg(test)]
@@ -263,29 +237,9 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "/nowhere` is absent")]
-    fn an_absent_folder_fails_in_ci() {
-        absence(Path::new("/nowhere"), true);
-    }
-
-    #[test]
-    fn an_absent_folder_is_told_elsewhere() {
-        assert!(absence(Path::new("/nowhere"), false).contains("`/nowhere` is absent"));
-    }
-
-    #[test]
-    fn the_folder_is_beside_the_workspace() {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("crates/dev/testkit");
-        assert_eq!(
-            Some(folder().as_path()),
-            workspace.parent().map(|parent| parent.join("shared/azure-specs")).as_deref()
-        );
-    }
-
-    #[test]
-    fn a_folder_without_specifications_is_an_error_that_names_it() {
+    fn error_for_a_folder_without_specifications_names_the_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let error = Specs::load(&folder).err().expect("there is none in `src`");
+        let error = Specs::load(&folder).err().expect("`src` has no specifications");
         assert!(error.to_string().contains(&*folder.to_string_lossy()), "{error}");
     }
 }

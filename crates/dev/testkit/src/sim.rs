@@ -1,4 +1,4 @@
-//! The built `kiln`, and the embedded Azure that it serves.
+//! The built `kiln`, and the embedded Azure in it.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use kiln_machines::command::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::clients::seal;
-use crate::finished::wait;
 use crate::{Finished, run};
 
-/// A debug build that makes its certificates on a busy machine takes seconds; more than this is a hang.
+/// The limit for a server to become ready. A debug build takes seconds to create its certificates on a busy host.
 const READY: Duration = Duration::from_mins(1);
 
-/// How long a server may take to end after SIGTERM before it is killed.
+/// The limit between SIGTERM and SIGKILL.
 const END: Duration = Duration::from_secs(10);
 
-/// The built program. Cargo tells its path to the tests of its own package alone: `Kiln::at(env!("CARGO_BIN_EXE_kiln"))` in
+/// The built program. Cargo gives its path only to tests of the same package: `Kiln::at(env!("CARGO_BIN_EXE_kiln"))` in
 /// `crates/programs/kiln/tests`.
 #[derive(Clone, Debug)]
 pub struct Kiln {
@@ -34,7 +34,7 @@ impl Kiln {
         Self { binary: binary.into() }
     }
 
-    /// A command of it, with the developer's own clouds sealed off.
+    /// A command that runs it, without the developer's cloud settings.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(arguments);
@@ -42,7 +42,7 @@ impl Kiln {
         command
     }
 
-    /// Runs it to its end. Whether it failed is for the caller to judge.
+    /// Runs it to its end. The caller checks whether it failed.
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Finished {
         run(self.command(arguments), READY)
@@ -55,7 +55,7 @@ impl Kiln {
     }
 }
 
-/// A running `kiln sim serve`. It ends with this value: by SIGTERM, and by SIGKILL if that is not heard.
+/// A running `kiln sim serve`. It is stopped when this value is dropped, with SIGTERM and then SIGKILL.
 pub struct SimProcess {
     child: Child,
     ready: Value,
@@ -63,7 +63,7 @@ pub struct SimProcess {
 }
 
 impl SimProcess {
-    /// Starts one and waits until it says that it is ready.
+    /// Starts it and waits for its ready line.
     #[track_caller]
     pub fn start(binary: &Path, arguments: &[&str]) -> Self {
         Self::start_within(binary, arguments, READY)
@@ -95,58 +95,58 @@ impl SimProcess {
         &self.ready
     }
 
-    /// A text of the ready line: `arm`, `caFile`, `clientSecret`.
+    /// A string of the ready line: `arm`, `caFile`, `clientSecret`.
     #[track_caller]
     pub fn key(&self, key: &str) -> &str {
         self.ready[key].as_str().unwrap_or_else(|| panic!("the ready line has no text `{key}`; it has {}", self.keys()))
     }
 
-    /// The id of the process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends it as a service manager would; none when it had to be killed.
+    /// Stops it with SIGTERM, as a service manager does. Returns `None` if it had to be killed.
     pub fn terminate(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
         }
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended since: then there is nothing to tell it.
+            // It may have ended meanwhile.
             let _ = kill_process(pid, Signal::TERM);
         }
-        let status = wait(&mut self.child, END);
+        let status = wait(&mut self.child, END).ok().flatten();
         if status.is_none() {
             self.kill();
         }
         status
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it.
     pub fn kill(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// The names of the ready line; its values hold a secret.
+    /// The keys of the ready line. Its values contain a secret.
     fn keys(&self) -> String {
         let keys = self.ready.as_object().into_iter().flat_map(|map| map.keys().map(String::as_str));
         keys.collect::<Vec<_>>().join(", ")
     }
 
-    /// Ends a process that failed to start, and tells how.
+    /// Stops a process that failed to start, and describes its end.
     fn ended(&mut self) -> String {
-        // One that has closed its output is about to end by itself, and its exit code is the better story.
-        let status = wait(&mut self.child, Duration::from_secs(1));
+        // A process that has closed its output is about to end, and its exit code says more than a kill.
+        let status = wait(&mut self.child, Duration::from_secs(1)).ok().flatten();
         self.kill();
         let status = status.map_or_else(|| "it was still running".to_owned(), |status| status.to_string());
-        // The log's end may still be on its way through the pipe.
+        // The end of the log may still be in the pipe.
         thread::sleep(Duration::from_millis(50));
         format!("{status}; stderr:\n{}", self.stderr())
     }
@@ -167,13 +167,13 @@ impl fmt::Debug for SimProcess {
     }
 }
 
-/// The first line of a stream; the rest is read and dropped, so that the writer never blocks.
+/// The first line of a stream. The rest is read and dropped, so that the writer never blocks.
 fn first_line(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         if let Some(line) = lines.next() {
-            // Nobody listens any more once the deadline has passed.
+            // The receiver is gone after the deadline.
             let _ = sender.send(line);
         }
         drop(sender);
@@ -198,8 +198,8 @@ mod tests {
 
     use super::*;
 
-    fn stand_in() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand-in")
+    fn fake_kiln() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-kiln")
     }
 
     fn is_alive(id: u32) -> bool {
@@ -207,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn the_ready_line_is_read_and_the_process_ends_with_the_value() {
-        let sim = Kiln::at(stand_in()).sim(&["serves"]);
+    fn process_ends_with_the_value() {
+        let sim = Kiln::at(fake_kiln()).sim(&["serves"]);
         assert_eq!(sim.key("arm"), "https://localhost:1");
         let id = sim.id();
         assert!(is_alive(id));
@@ -217,25 +217,25 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_of_the_ready_line_is_not_in_the_debug_form() {
-        let sim = SimProcess::start(&stand_in(), &["serves"]);
+    fn debug_output_has_no_secret() {
+        let sim = SimProcess::start(&fake_kiln(), &["serves"]);
         assert_eq!(sim.key("clientSecret"), "hunter2");
         let debug = format!("{sim:?}");
         assert!(debug.contains("clientSecret") && !debug.contains("hunter2"), "{debug}");
     }
 
     #[test]
-    fn a_server_that_stops_cleanly_on_sigterm_is_told_from_one_that_the_signal_ends() {
-        let status = SimProcess::start(&stand_in(), &["stops-cleanly"]).terminate().unwrap();
+    fn clean_stop_on_sigterm_differs_from_death_by_signal() {
+        let status = SimProcess::start(&fake_kiln(), &["stops-cleanly"]).terminate().unwrap();
         assert_eq!(status.code(), Some(0));
-        let status = SimProcess::start(&stand_in(), &["serves"]).terminate().unwrap();
+        let status = SimProcess::start(&fake_kiln(), &["serves"]).terminate().unwrap();
         assert_eq!(status.signal(), Some(15));
     }
 
     #[test]
-    fn what_a_server_logs_is_kept() {
-        let sim = SimProcess::start(&stand_in(), &["serves", "--seed", "7"]);
-        // The log and the ready line come through different pipes.
+    fn log_of_a_server_is_kept() {
+        let sim = SimProcess::start(&fake_kiln(), &["serves", "--seed", "7"]);
+        // The log and the ready line are in different pipes.
         while sim.stderr().is_empty() {
             thread::yield_now();
         }
@@ -244,25 +244,25 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "port 8443 is in use")]
-    fn a_server_that_dies_before_it_is_ready_fails_with_its_own_words() {
-        SimProcess::start(&stand_in(), &["dies"]);
+    fn server_that_ends_early_fails_with_its_log() {
+        SimProcess::start(&fake_kiln(), &["dies"]);
     }
 
     #[test]
     #[should_panic(expected = "the ready line is not JSON")]
-    fn a_server_that_prints_something_else_first_fails() {
-        SimProcess::start(&stand_in(), &["chats"]);
+    fn server_with_another_first_line_fails() {
+        SimProcess::start(&fake_kiln(), &["chats"]);
     }
 
     #[test]
     #[should_panic(expected = "no ready line within 0 s; it was still running")]
-    fn a_server_that_never_gets_ready_fails() {
-        SimProcess::start_within(&stand_in(), &["hangs"], Duration::from_millis(20));
+    fn server_that_never_becomes_ready_fails() {
+        SimProcess::start_within(&fake_kiln(), &["hangs"], Duration::from_millis(20));
     }
 
     #[test]
     #[should_panic(expected = "the ready line has no text `imds`; it has arm, clientSecret")]
-    fn a_missing_key_is_answered_with_the_keys_that_are_there() {
-        SimProcess::start(&stand_in(), &["serves"]).key("imds");
+    fn missing_key_is_reported_with_the_existing_keys() {
+        SimProcess::start(&fake_kiln(), &["serves"]).key("imds");
     }
 }

@@ -1,17 +1,17 @@
-//! The part `az` works.
+//! The test dependency `az`.
 
 use tempfile::TempDir;
 use testkit::az;
 
 #[test]
-fn az_is_there_in_the_version_that_was_asked_for() {
+fn az_has_the_requested_version() {
     let configuration = TempDir::new().unwrap();
     let version = az(configuration.path(), &["version", "--output", "json"], &[]).success().json();
     assert_eq!(version["azure-cli"], "2.91.0");
 }
 
 #[test]
-fn a_failing_command_keeps_its_exit_code() {
+fn failing_command_keeps_its_exit_code() {
     let configuration = TempDir::new().unwrap();
     let finished = az(configuration.path(), &["account", "show"], &[]);
     assert_eq!(finished.code, Some(1), "{finished}");

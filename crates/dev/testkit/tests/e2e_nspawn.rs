@@ -1,4 +1,4 @@
-//! Machines of a real systemd, and that nothing of them stays.
+//! Machines with a real systemd, and their complete removal.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ fn recorder(name: &str) -> Blueprint {
 }
 
 #[test]
-fn a_machine_boots_runs_what_is_enabled_and_keeps_its_disk_over_a_restart_and_a_power_cut() {
+fn machine_runs_enabled_units_and_keeps_its_disk_over_restart_and_power_cut() {
     let mut machine = recorder("restarts").boot();
     assert_eq!(machine.settled(), "running", "{}", machine.journal(None));
     assert_eq!(machine.read("/var/lib/record").as_deref(), Some("started\n"));
@@ -28,7 +28,11 @@ fn a_machine_boots_runs_what_is_enabled_and_keeps_its_disk_over_a_restart_and_a_
     assert_eq!(machine.read("/var/lib/record").as_deref(), Some("started\nstarted\n"));
     assert!(!machine.exists("/run/volatile"));
     machine.cut_power();
-    assert_eq!(machine.read("/var/lib/record").map(|text| text.lines().count()), Some(2), "read while it is off");
+    assert_eq!(
+        machine.read("/var/lib/record").map(|text| text.lines().count()),
+        Some(2),
+        "read while the machine is off"
+    );
     machine.boot();
     machine.wait_for("record.service", "active");
     assert_eq!(machine.read("/var/lib/record").map(|text| text.lines().count()), Some(3));
@@ -37,7 +41,7 @@ fn a_machine_boots_runs_what_is_enabled_and_keeps_its_disk_over_a_restart_and_a_
 }
 
 #[test]
-fn the_cloud_of_a_machine_is_the_test_and_there_is_no_other() {
+fn only_the_test_answers_in_the_network_of_a_machine() {
     let machine = Blueprint::new("cloud").build();
     let address: SocketAddr = (Ipv4Addr::new(169, 254, 169, 254), 80).into();
     let server = Server::start(machine.network().listen(address), |_| Response::text("from the test"));
@@ -51,7 +55,7 @@ fn the_cloud_of_a_machine_is_the_test_and_there_is_no_other() {
 }
 
 #[test]
-fn a_machine_starts_with_a_copy_of_anothers_disk_what_was_removed_there_too() {
+fn copy_of_a_disk_has_changes_and_removals_of_the_donor() {
     let donor = recorder("donor").boot();
     donor.wait_for("record.service", "active");
     donor.shell("rm /etc/netconfig; echo donor >/etc/hostname");
@@ -62,7 +66,7 @@ fn a_machine_starts_with_a_copy_of_anothers_disk_what_was_removed_there_too() {
 }
 
 #[test]
-fn a_pretended_setting_changes_in_the_machine_and_not_on_the_host() {
+fn pretended_setting_does_not_change_on_the_host() {
     const PATH: &str = "/proc/sys/vm/swappiness";
     let before = fs::read_to_string(PATH).unwrap();
     let machine = Blueprint::new("pretend").pretend(&[PATH]).boot();
@@ -73,7 +77,7 @@ fn a_pretended_setting_changes_in_the_machine_and_not_on_the_host() {
     assert_ne!(before, "7\n");
 }
 
-/// Everything on the host that has to do with a machine: processes, mounts, control groups.
+/// The processes, mounts and control groups of a machine on the host.
 fn traces(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -94,7 +98,7 @@ fn traces(name: &str) -> Vec<String> {
     found
 }
 
-fn assert_vanishes(name: &str) {
+fn assert_removed(name: &str) {
     let mut left = Vec::new();
     for _ in 0..600 {
         left = traces(name);
@@ -103,11 +107,11 @@ fn assert_vanishes(name: &str) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("of {name} there is left: {left:?}");
+    panic!("left of {name}: {left:?}");
 }
 
 #[test]
-fn nothing_of_a_machine_stays_when_it_is_dropped() {
+fn dropped_machine_is_removed_completely() {
     let machine = Blueprint::new("dropped").boot();
     let name = machine.name().to_owned();
     assert!(traces(&name).len() > 2, "{:?}", traces(&name));
@@ -115,9 +119,9 @@ fn nothing_of_a_machine_stays_when_it_is_dropped() {
     assert_eq!(traces(&name), Vec::<String>::new());
 }
 
-/// Not a test of its own: the one below runs it in a process that it kills.
+/// Not a test: the next test runs it in a process that it kills.
 #[test]
-fn a_machine_for_the_one_who_is_killed() {
+fn machine_of_a_killed_test() {
     if std::env::var_os("KILN_NSPAWN_VICTIM").is_none() {
         return;
     }
@@ -127,32 +131,32 @@ fn a_machine_for_the_one_who_is_killed() {
 }
 
 #[test]
-fn nothing_of_a_machine_stays_when_its_test_is_killed() {
+fn machine_of_a_killed_test_is_removed_completely() {
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_machine_for_the_one_who_is_killed", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "machine_of_a_killed_test", "--nocapture", "--test-threads=1"])
         .env("KILN_NSPAWN_VICTIM", "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut output = victim.stdout.take().unwrap();
-    let mut said = String::new();
+    let mut text = String::new();
     let name = loop {
         let mut bytes = [0; 256];
         let count = output.read(&mut bytes).unwrap();
-        assert!(count > 0, "it ended: {said}");
-        said.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        if let Some((_, rest)) = said.split_once("name=").filter(|(_, rest)| rest.contains('\n')) {
+        assert!(count > 0, "it ended: {text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        if let Some((_, rest)) = text.split_once("name=").filter(|(_, rest)| rest.contains('\n')) {
             break rest.lines().next().unwrap().to_owned();
         }
     };
     assert!(traces(&name).len() > 2);
     victim.kill().and_then(|()| victim.wait()).unwrap();
-    assert_vanishes(&name);
+    assert_removed(&name);
 }
 
 #[test]
 #[should_panic(expected = "did not boot")]
-fn a_machine_that_does_not_boot_fails_the_test() {
+fn machine_that_does_not_boot_fails_the_test() {
     let broken = Blueprint::new("broken").executable("/usr/lib/systemd/systemd", "#!/bin/false\n");
     broken.boot();
 }

@@ -1,4 +1,4 @@
-//! The part `python` works, and scripts are sealed off.
+//! The test dependency `python`, whose scripts reach only loopback.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn script(text: &str) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn the_sdk_is_there_in_the_versions_that_were_asked_for() {
+fn sdk_has_the_requested_versions() {
     let (_folder, path) = script(
         "import importlib.metadata as m, json\n\
          print(json.dumps({n: m.version(n) for n in ('azure-mgmt-compute', 'azure-identity')}))",
@@ -33,14 +33,14 @@ fn arguments_and_variables_reach_the_script() {
 
 #[test]
 #[should_panic(expected = "the reason")]
-fn a_script_that_fails_fails_the_test() {
+fn failing_script_fails_the_test() {
     let (_folder, path) = script("raise SystemExit('the reason')");
     python(&path, &[], &[]);
 }
 
 #[test]
 #[should_panic(expected = "Connection refused")]
-fn a_request_beyond_loopback_ends_in_a_dead_end() {
+fn request_beyond_loopback_fails() {
     let (_folder, path) = script("import requests; requests.get('https://kiln.invalid', timeout=30)");
     python(&path, &[], &[]);
 }

@@ -1,103 +1,144 @@
 //! The command line.
 
-use test_deps::{Part, Tier};
+use std::fmt::Write as _;
 
-/// What was asked for.
+use test_deps::{TestDep, Tier, UnknownTestDep};
+
+/// A parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Run the suite.
     Test(Tier),
-    /// Install parts.
-    Setup(Vec<Part>),
-    /// Rewrite the floor.
+    Setup(Vec<TestDep>),
     Floor,
-    /// Run the benches: those of the library crates, or one that needs machines.
     Bench(Bench),
-    /// Run a control plane; the arguments are for the program that does it.
+    /// The arguments of the program `kube` of the crate `control-plane`.
     Kube(Vec<String>),
-    /// Boot machines of the lab; the arguments are for the program that does it.
-    Lab(Vec<String>),
-    /// Make the image; the arguments are for the program that does it.
+    /// The arguments of the program `boot-bench`.
+    BootBench(Vec<String>),
+    /// The arguments of the program `image` of the crate `packaging`.
     Image(Vec<String>),
-    /// Make the package; the arguments are for the program that does it.
+    /// The arguments of the program `package` of the crate `packaging`.
     Package(Vec<String>),
-    /// Print [`HELP`].
-    Help,
+    /// Prints this text.
+    Help(String),
 }
 
-/// Which benches.
+/// The benchmark to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bench {
-    /// Cost curves of the crates.
     Crates,
-    /// What kilnd costs a node, in counts.
     Node,
-    /// What comes before kubelet, in virtual time.
     Boot,
 }
 
-/// The text of `--help`.
+/// The overview: one line per command.
 pub const HELP: &str = "\
-The repository's own commands.
+Development commands of the kiln repository
 
-usage: cargo xtask <command>
+Usage: cargo xtask COMMAND [ARGUMENTS]
 
-  test            what CI runs: format, build, tests, lints, licences, and the number of executed tests against its floor
-                    needs Python 3 and root: network namespaces, mounts, machines in systemd-nspawn
-    --fast          needs Rust; root for tests with a metadata service, which run in a network of their own
-    --full          adds the real az, umoci, QEMU and a Debian with a kernel and cloud-init
-  setup [PART…]   install the parts that tests need; without a name, those of `test`
-                    deny     cargo-deny: licences, sources, banned crates
-                    python   the Azure SDK for Python, in an environment of its own
-                    kube     the servers of Kubernetes, kubectl and etcd, built from Go modules (15 CPU minutes)
-                    karpenter  Karpenter's own CustomResourceDefinitions
-                    karpenter-azure  the CustomResourceDefinition of Karpenter's provider for Azure
-                    helm     Helm, built from its Go module
-                    kubeadm-types  kubeadm's own types, which its documents are held against
-                    systemd  Debian's systemd-analyze, which ours is held against
-                    chromium Debian's Chromium without a window, which renders our pictures (100 MB)
-                    node-root  a Debian that boots in systemd-nspawn, made by debootstrap (320 MB; root)
-                    umoci    umoci, a reader of OCI images, built from its Go module
-                    lab-tools  QEMU and what makes disks for it, in a Debian of their own (as root)
-                    lab-root   a Debian with a kernel and cloud-init, which the lab boots (as root)
-                    az       the real az, in an environment of its own (730 MB)
-  floor           count the tests of each tier and write tests/floor.json
-  bench           cost curves, as ratios within one run
-  bench node      what kilnd costs a node: processes, reloads, system calls, synchronisations, time, bytes, instructions
-  bench boot      kernel entry to kubelet, five boots of each way to configure a node, in virtual time (three quarters of an hour)
-  kube up|down    a real control plane on loopback; `cargo xtask kube help` tells more
-  lab boot        boot the same machine in different ways and measure what comes before kubelet; `cargo xtask lab help` tells more
-  image           an OCI image of kiln and kilnd, both static, without a daemon; `cargo xtask image --help` tells more
-  package         kilnd as a static program and a Debian package; `cargo xtask package --help` tells more
-  help            this text
+Test:
+  test             run the tests and checks that CI runs (--fast: fewer, --full: more)
+  setup [NAME...]  install test dependencies; `test` installs missing ones itself
+  floor            write the number of tests in each test binary to tests/floor.json
 
-`test` installs missing parts by itself, while it compiles. Parts stand in $XDG_CACHE_HOME/kiln/parts (or ~/.cache/kiln/parts),
-named by a hash of their recipe; the folder may be removed at any time.
+Measure:
+  bench            measure how the cost of the libraries grows with their input
+  bench node       measure the cost of kilnd on a node and check its budgets
+  bench boot       compare boot times until kubelet starts, in virtual time (45 minutes)
+  boot-bench       boot the same machine with kilnd, with cloud-init and without either, and compare
 
-exit codes: 0 all well, 1 something failed, 2 wrong usage
+Run:
+  kube up|down     start or stop a Kubernetes control plane on loopback
+
+Package:
+  image            build the OCI image with kiln and kilnd
+  package          build kilnd as a static program and a Debian package
+
+`cargo xtask COMMAND --help` describes the options of a command.
+Exit codes: 0 success, 1 failure, 2 wrong usage.
 ";
 
-/// Reads the arguments after the program's name; the error is for the user.
+const TEST_HELP: &str = "\
+Run the tests and checks of a tier
+
+Usage: cargo xtask test [--fast | --full]
+
+  --fast   tier 0: needs Rust, and root for tests in private network namespaces
+           (default) tier 1, which CI runs: also needs Python 3, and root for mounts and systemd-nspawn
+  --full   tier 2: adds the Azure CLI, umoci and QEMU
+
+Checks formatting, builds, runs clippy, the tests and the documentation tests, checks licences (deny.toml), and compares the
+number of tests in each binary with tests/floor.json. Missing test dependencies are installed during the build.
+
+Tests that compare with recorded data of other projects need the folder ../shared, or the folder in KILN_RECORDINGS. Without it
+they are reported as not run; where CI is set, they fail.
+";
+
+const FLOOR_HELP: &str = "\
+Write the number of tests in each test binary to tests/floor.json
+
+Usage: cargo xtask floor
+
+Builds the test binaries of all tiers and lists their tests without running them. `cargo xtask test` fails if a binary has fewer
+tests than this file requires.
+";
+
+const BENCH_HELP: &str = "\
+Run benchmarks
+
+Usage: cargo xtask bench [node | boot]
+
+  (none)  how the cost of the libraries grows with their input, as ratios within one run
+  node    the cost of kilnd on a node: processes, system calls, synchronisations, bytes, instructions; fails over budget (root)
+  boot    time from kernel entry to kubelet in virtual time, five boots per variant (root, 45 minutes)
+";
+
+fn setup_help() -> String {
+    let mut text = "\
+Install test dependencies
+
+Usage: cargo xtask setup [NAME...]
+
+Without a name, installs those of `cargo xtask test`:
+"
+    .to_owned();
+    for dependency in TestDep::ALL {
+        let note = if dependency.tier() == Tier::Full { " (--full)" } else { "" };
+        let _ = writeln!(text, "  {:16} {}{note}", dependency.name(), dependency.description());
+    }
+    text + "\nkube takes 15 minutes of CPU time, node-root 320 MB, az 730 MB. The folder is kiln/test-deps in $XDG_CACHE_HOME or ~/.cache.\n\
+            It can be deleted at any time.\n"
+}
+
+/// Parses the arguments after the program's name. The error is a message for the user.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
     let mut arguments = arguments.into_iter();
     let Some(command) = arguments.next() else { return Err("no command given".to_owned()) };
     let rest: Vec<String> = arguments.collect();
     match command.as_str() {
+        // These programs have their own help.
         "kube" => return Ok(Command::Kube(rest)),
-        "lab" => return Ok(Command::Lab(rest)),
+        "boot-bench" => return Ok(Command::BootBench(rest)),
         "image" => return Ok(Command::Image(rest)),
         "package" => return Ok(Command::Package(rest)),
         _ => {}
     }
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
-        return Ok(Command::Help);
+        return Ok(Command::Help(match command.as_str() {
+            "test" => TEST_HELP.to_owned(),
+            "setup" => setup_help(),
+            "floor" => FLOOR_HELP.to_owned(),
+            "bench" => BENCH_HELP.to_owned(),
+            _ => HELP.to_owned(),
+        }));
     }
     match command.as_str() {
         "test" => tier(&rest).map(Command::Test),
         "setup" => setup(&rest).map(Command::Setup),
         "floor" => none(&rest, "floor").map(|()| Command::Floor),
         "bench" => bench(&rest).map(Command::Bench),
-        "help" | "--help" | "-h" => none(&rest, "help").map(|()| Command::Help),
+        "help" | "--help" | "-h" => none(&rest, "help").map(|()| Command::Help(HELP.to_owned())),
         other => Err(format!("unknown command `{other}`")),
     }
 }
@@ -107,8 +148,8 @@ fn tier(rest: &[String]) -> Result<Tier, String> {
         [] => Ok(Tier::Default),
         [one] if one == "--fast" => Ok(Tier::Fast),
         [one] if one == "--full" => Ok(Tier::Full),
-        [one] => Err(format!("`test` takes `--fast` or `--full`, not `{one}`")),
-        _ => Err("`test` takes one of `--fast` and `--full`".to_owned()),
+        [one] => Err(format!("unknown argument `{one}`; expected `--fast` or `--full`")),
+        _ => Err("`test` accepts only one of `--fast` and `--full`".to_owned()),
     }
 }
 
@@ -117,19 +158,19 @@ fn bench(rest: &[String]) -> Result<Bench, String> {
         [] => Ok(Bench::Crates),
         [one] if one == "node" => Ok(Bench::Node),
         [one] if one == "boot" => Ok(Bench::Boot),
-        [other, ..] => Err(format!("`bench` takes `node` or `boot`, not `{other}`")),
+        [other, ..] => Err(format!("unknown argument `{other}`; expected `node` or `boot`")),
     }
 }
 
-fn setup(rest: &[String]) -> Result<Vec<Part>, String> {
+fn setup(rest: &[String]) -> Result<Vec<TestDep>, String> {
     if rest.is_empty() {
-        return Ok(Tier::Default.parts().collect());
+        return Ok(Tier::Default.test_deps().collect());
     }
-    rest.iter().map(|name| name.parse().map_err(|error: test_deps::UnknownPart| error.to_string())).collect()
+    rest.iter().map(|name| name.parse().map_err(|error: UnknownTestDep| error.to_string())).collect()
 }
 
 fn none(rest: &[String], command: &str) -> Result<(), String> {
-    rest.first().map_or(Ok(()), |extra| Err(format!("`{command}` takes no argument, but got `{extra}`")))
+    rest.first().map_or(Ok(()), |extra| Err(format!("unexpected argument `{extra}` of `{command}`")))
 }
 
 #[cfg(test)]
@@ -141,28 +182,28 @@ mod tests {
     }
 
     #[test]
-    fn test_without_a_flag_is_what_ci_runs() {
+    fn test_runs_the_default_tier_unless_a_flag_selects_another() {
         assert_eq!(parsed("test"), Ok(Command::Test(Tier::Default)));
         assert_eq!(parsed("test --fast"), Ok(Command::Test(Tier::Fast)));
         assert_eq!(parsed("test --full"), Ok(Command::Test(Tier::Full)));
     }
 
     #[test]
-    fn setup_without_a_part_installs_what_ci_needs() {
-        assert_eq!(parsed("setup"), Ok(Command::Setup(Tier::Default.parts().collect())));
-        assert_eq!(parsed("setup az"), Ok(Command::Setup(vec![Part::AzureCli])));
+    fn setup_without_a_name_installs_the_dependencies_of_the_default_tier() {
+        assert_eq!(parsed("setup"), Ok(Command::Setup(Tier::Default.test_deps().collect())));
+        assert_eq!(parsed("setup az"), Ok(Command::Setup(vec![TestDep::AzureCli])));
     }
 
     #[test]
-    fn what_follows_kube_and_image_is_for_the_programs_that_do_it() {
+    fn arguments_of_kube_and_image_are_passed_through() {
         let rest = ["up", "--name", "a", "--help"].map(str::to_owned);
         assert_eq!(parsed("kube up --name a --help"), Ok(Command::Kube(rest.to_vec())));
         assert_eq!(parsed("image --output a"), Ok(Command::Image(["--output", "a"].map(str::to_owned).to_vec())));
     }
 
     #[test]
-    fn wrong_usage_is_answered_with_the_word_that_is_wrong() {
-        for (line, word) in [
+    fn usage_errors_quote_the_wrong_argument() {
+        for (line, quoted) in [
             ("", "no command"),
             ("tset", "`tset`"),
             ("test --quick", "`--quick`"),
@@ -171,17 +212,23 @@ mod tests {
             ("floor 3", "`3`"),
         ] {
             let message = parsed(line).unwrap_err();
-            assert!(message.contains(word), "`{line}` was answered with: {message}");
+            assert!(message.contains(quoted), "`{line}`: {message}");
         }
     }
 
     #[test]
-    fn help_is_given_wherever_it_is_asked_for_and_names_every_part() {
-        for line in ["help", "--help", "test --help", "setup -h"] {
-            assert_eq!(parsed(line), Ok(Command::Help), "{line}");
+    fn help_lists_every_command_and_each_command_has_its_own() {
+        assert_eq!(parsed("help"), Ok(Command::Help(HELP.to_owned())));
+        assert_eq!(parsed("--help"), Ok(Command::Help(HELP.to_owned())));
+        for command in ["test", "setup", "floor", "bench"] {
+            let Ok(Command::Help(text)) = parsed(&format!("{command} --help")) else { panic!("{command}") };
+            assert!(text.contains(&format!("Usage: cargo xtask {command}")), "{text}");
         }
-        for part in Part::ALL {
-            assert!(HELP.contains(part.description()), "{part}");
+        for command in ["test", "setup", "floor", "bench", "boot-bench", "kube", "image", "package"] {
+            assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
+        }
+        for dependency in TestDep::ALL {
+            assert!(setup_help().contains(dependency.description()), "{dependency}");
         }
     }
 }

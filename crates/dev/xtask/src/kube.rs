@@ -1,22 +1,23 @@
-//! `cargo xtask kube`: runs the program of `control-plane` that does it, so that `xtask` itself stays small.
+//! `cargo xtask kube`. The crate `control-plane` does the work, so that `xtask` itself compiles quickly.
 
 use std::error::Error;
 use std::path::Path;
 
-use test_deps::{Cache, Part};
+use test_deps::{Cache, TestDep};
 
 use crate::setup::{self, Outcome, Stop};
 use crate::workspace::cargo;
 
-/// Runs it with these arguments; `true` when it succeeded. The programs of Kubernetes are made first when they are to be started.
+/// Runs the program `kube` with these arguments, after installing Kubernetes for `up`. Returns whether it succeeded.
 pub fn run(root: &Path, arguments: &[String]) -> Result<bool, Box<dyn Error>> {
     if arguments.first().is_some_and(|command| command == "up") {
         let cache = Cache::of_user()?;
-        if cache.find(Part::Kube).is_err() {
-            eprintln!("installing `{}` if need be; log: {}", Part::Kube, cache.log_file(Part::Kube).display());
+        let kube = TestDep::Kube;
+        if cache.find(kube).is_err() {
+            eprintln!("installing `{kube}` if needed; log: {}", cache.log_file(kube).display());
         }
-        if setup::install(&cache, Part::Kube, &Stop::default())? == Outcome::Installed {
-            eprintln!("installed `{}`: {}", Part::Kube, cache.folder(Part::Kube).display());
+        if setup::install(&cache, kube, &Stop::default())? == Outcome::Installed {
+            eprintln!("installed `{kube}` in {}", cache.folder(kube).display());
         }
     }
     let mut command = cargo(root);

@@ -1,5 +1,5 @@
-//! Running test binaries, several at a time. Cargo runs one after the other, and many of ours wait: for a lease to end, for a server
-//! to start, for a drain.
+//! Runs several test binaries at the same time. Cargo runs one after the other, but many of ours wait: for a lease to expire, a server
+//! to start, or a node to drain.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,43 +10,62 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use test_deps::Tier;
+use test_deps::{Recordings, Tier};
 
 use crate::process::{self, Ending};
 use crate::stopwatch::Stopwatch;
-use crate::tally::{Binary, Tally};
+use crate::tally::{self, Binary, Tally};
 use crate::workspace;
 
-/// How many binaries run at once. Each has a thread per core already; the third lane is for those that wait.
+/// The number of binaries that run at once. Each has one thread per core already; the third lane uses the time in which others wait.
 pub const LANES: usize = 3;
 
 /// A test binary that cargo has built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {
-    /// Its target's name.
+    /// The name of the target.
     pub name: String,
-    /// What `cargo test` takes to run it alone, such as `-p kiln-sim-azure --test world`.
+    /// The arguments of `cargo test` that run only this binary, such as `-p kiln-sim-azure --test world`.
     pub selection: String,
+    /// The smallest tier that runs it.
+    pub tier: Tier,
     pub path: PathBuf,
-    /// Its package's folder, where cargo would run it.
+    /// The folder of the package, which is the working directory of its tests.
     pub folder: PathBuf,
 }
 
-/// The binaries of a selection that is built, those that wait most first: what is long and begins late makes the whole run long.
+impl Executable {
+    /// The names of its tests that contain `filter`.
+    pub fn list(&self, filter: &str) -> io::Result<Vec<String>> {
+        let mut command = Command::new(&self.path);
+        let output = command
+            .current_dir(&self.folder)
+            .args(filter.split_whitespace())
+            .args(["--list", "--format", "terse"])
+            .output()?;
+        if !output.status.success() {
+            return Err(io::Error::other(format!("{} --list: {}", self.path.display(), output.status)));
+        }
+        Ok(tally::listed(&String::from_utf8_lossy(&output.stdout)).map(str::to_owned).collect())
+    }
+}
+
+/// Builds a selection and returns its test binaries, the slow ones of higher tiers first: a slow binary that starts late would
+/// prolong the run.
 pub fn executables(root: &Path, arguments: &[String]) -> io::Result<Vec<Executable>> {
     let mut command = workspace::cargo(root);
     command.args(arguments).args(["--no-run", "--message-format", "json"]);
     let output = command.stderr(std::process::Stdio::inherit()).output()?;
     if !output.status.success() {
-        return Err(io::Error::other("cargo cannot name the test binaries"));
+        return Err(io::Error::other("cargo cannot list the test binaries"));
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut found: Vec<Executable> = messages.lines().filter_map(executable).collect();
-    found.sort_by_key(|one| (Tier::of_test_target(&one.name) == Tier::Fast, one.name.clone()));
+    found.sort_by_key(|one| (one.tier == Tier::Fast, one.name.clone()));
     Ok(found)
 }
 
-/// The binary that a message of cargo speaks of.
+/// The test binary in a message of cargo, if it has one.
 fn executable(message: &str) -> Option<Executable> {
     let message: Value = serde_json::from_str(message).ok()?;
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
@@ -55,7 +74,7 @@ fn executable(message: &str) -> Option<Executable> {
     let name = message["target"]["name"].as_str()?.to_owned();
     let path = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
-    // `path+file:///kiln/crates/sim/azure#kiln-sim-azure@0.1.0`, and without the name where the folder has it.
+    // `path+file:///kiln/crates/sim/azure#kiln-sim-azure@0.1.0`, or without the name if it is the folder's.
     let id = message["package_id"].as_str()?;
     let (place, version) = id.rsplit_once('#')?;
     let package = version.split_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name))?;
@@ -65,13 +84,15 @@ fn executable(message: &str) -> Option<Executable> {
         "bin" => format!("-p {package} --bin {name}"),
         _ => format!("-p {package} --lib"),
     };
-    Some(Executable { name, selection, path, folder })
+    let tier = if kind == "test" { Tier::of_test_target(&name) } else { Tier::Fast };
+    Some(Executable { name, selection, tier, path, folder })
 }
 
-/// Runs the binaries and hands each one over as it ends.
+/// Runs the binaries and passes each one to `ended` when it ends. Without `has_recordings`, tests that need recorded data are not run.
 pub fn run(
     executables: &[Executable],
     tier: Tier,
+    has_recordings: bool,
     mut ended: impl FnMut(&Binary, Duration),
 ) -> io::Result<(Ending, Tally)> {
     let waiting = Mutex::new(executables.iter());
@@ -85,7 +106,7 @@ pub fn run(
             scope.spawn(move || {
                 while let Some(executable) = next() {
                     let watch = Stopwatch::start();
-                    let result = one(executable, tier);
+                    let result = run_one(executable, tier, has_recordings);
                     if sender.send((executable, result, watch.elapsed())).is_err() {
                         break;
                     }
@@ -107,11 +128,15 @@ pub fn run(
     })
 }
 
-fn one(executable: &Executable, tier: Tier) -> io::Result<(Ending, Binary)> {
+fn run_one(executable: &Executable, tier: Tier, has_recordings: bool) -> io::Result<(Ending, Binary)> {
     let mut command = Command::new(&executable.path);
     command.current_dir(&executable.folder).stdin(std::process::Stdio::null());
     command.env("CARGO_MANIFEST_DIR", &executable.folder).env(Tier::VARIABLE, tier.name());
-    let mut binary = Binary::new(&executable.name);
+    let mut binary = Binary::new(&executable.name, &executable.selection);
+    if !has_recordings {
+        binary.not_run = executable.list(Recordings::MODULE)?;
+        command.args(["--skip", Recordings::MODULE]);
+    }
     let ending = process::stream(command, |line| binary.line(line))?;
     Ok((ending, binary))
 }
@@ -130,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_binary_knows_its_package_and_how_to_run_it_alone() {
+    fn selection_of_a_test_binary_has_its_package_and_target() {
         let found =
             executable(&message("path+file:///kiln/crates/sim/azure#kiln-sim-azure@0.1.0", "test", true)).unwrap();
         assert_eq!(found.selection, "-p kiln-sim-azure --test world");
@@ -140,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_test_binary_is_left_out() {
+    fn other_messages_of_cargo_are_ignored() {
         assert_eq!(executable(&message("path+file:///kiln/crates/sim/azure#kiln-sim-azure@0.1.0", "bin", false)), None);
         assert_eq!(executable("{\"reason\":\"build-finished\",\"success\":true}"), None);
         assert_eq!(executable("   Compiling kiln"), None);

@@ -1,32 +1,32 @@
-//! The repository's own commands.
+//! `cargo xtask`: development commands of the repository.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use test_deps::{Cache, Part};
-use xtask::args::{self, Bench, Command, HELP};
+use test_deps::{Cache, TestDep};
+use xtask::args::{self, Bench, Command};
 use xtask::setup::{Background, Outcome};
-use xtask::{floor, kube, ship, test, workspace};
+use xtask::{floor, kube, packaging, test, workspace};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args().skip(1)) {
         Ok(command) => command,
         Err(message) => {
-            eprint!("error: {message}\n\n{HELP}");
+            eprintln!("error: {message}\nhint: run `cargo xtask --help`");
             return ExitCode::from(2);
         }
     };
     let done = match command {
-        Command::Help => io::stdout().write_all(HELP.as_bytes()).map(|()| true).map_err(Into::into),
+        Command::Help(text) => io::stdout().write_all(text.as_bytes()).map(|()| true).map_err(Into::into),
         Command::Test(tier) => test::run(&workspace::root(), tier),
-        Command::Setup(parts) => setup(&parts),
+        Command::Setup(dependencies) => setup(&dependencies),
         Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
-        Command::Lab(arguments) => lab(&arguments),
-        Command::Image(arguments) => ship::run(&workspace::root(), "image", &arguments),
-        Command::Package(arguments) => ship::run(&workspace::root(), "package", &arguments),
+        Command::BootBench(arguments) => boot_bench(&arguments),
+        Command::Image(arguments) => packaging::run(&workspace::root(), "image", &arguments),
+        Command::Package(arguments) => packaging::run(&workspace::root(), "package", &arguments),
         Command::Bench(Bench::Crates) => bench(),
         Command::Bench(Bench::Node) => node(),
-        Command::Bench(Bench::Boot) => lab(&["boot", "--icount", "--runs", "5"].map(str::to_owned)),
+        Command::Bench(Bench::Boot) => boot_bench(&["--icount", "--runs", "5"].map(str::to_owned)),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());
             true
@@ -42,48 +42,54 @@ fn main() -> ExitCode {
     }
 }
 
-fn setup(parts: &[Part]) -> Result<bool, Box<dyn std::error::Error>> {
+fn setup(dependencies: &[TestDep]) -> Result<bool, Box<dyn std::error::Error>> {
     let cache = Cache::of_user()?;
-    let mut background = Background::start(&cache, parts.iter().copied());
-    let mut well = true;
-    for &part in parts {
-        match background.wait(part) {
-            Some(Ok(Outcome::Present)) => println!("{part}: there already, {}", cache.folder(part).display()),
-            Some(Ok(Outcome::Installed)) => println!("{part}: installed, {}", cache.folder(part).display()),
+    let mut background = Background::start(&cache, dependencies.iter().copied());
+    let mut succeeded = true;
+    for &dependency in dependencies {
+        match background.wait(dependency) {
+            Some(Ok(Outcome::Present)) => {
+                println!("{dependency}: already installed in {}", cache.folder(dependency).display())
+            }
+            Some(Ok(Outcome::Installed)) => {
+                println!("{dependency}: installed in {}", cache.folder(dependency).display())
+            }
             Some(Err(error)) => {
-                well = false;
-                eprintln!("{part}: {error}");
+                succeeded = false;
+                eprintln!("error: cannot install `{dependency}`: {error}");
             }
             None => {}
         }
     }
-    Ok(well)
+    Ok(succeeded)
 }
 
-/// What kilnd costs: counts, and its instructions in a machine whose clock they are.
+/// Measures kilnd in counts, and then in instructions: in virtual time, each instruction advances the clock.
 fn node() -> Result<bool, Box<dyn std::error::Error>> {
-    let counted = with(&[Part::NodeRoot], &["node"])?;
-    Ok(lab(&["boot", "--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
+    let counted = run_bench(&[TestDep::NodeRoot], &["node"])?;
+    Ok(boot_bench(&["--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
 }
 
-/// Machines are made of parts that tests of the ordinary tier do not need.
-fn lab(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
-    let boots = arguments.first().is_some_and(|word| word == "boot");
-    let parts: &[Part] = if boots { &[Part::LabTools, Part::LabRoot] } else { &[] };
-    with(parts, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+/// Runs the boot bench. Its machines need dependencies that the default tier does not install.
+fn boot_bench(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
+    if arguments.iter().any(|word| matches!(word.as_str(), "help" | "--help" | "-h")) {
+        return run_bench(&[], &["help"]);
+    }
+    let words = std::iter::once("boot").chain(arguments.iter().map(String::as_str));
+    run_bench(&[TestDep::BenchTools, TestDep::BenchRoot], &words.collect::<Vec<_>>())
 }
 
-/// Runs the lab when it has these parts.
-fn with(parts: &[Part], arguments: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
+/// Installs the dependencies and runs the boot bench.
+fn run_bench(dependencies: &[TestDep], arguments: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     let cache = Cache::of_user()?;
-    let missing: Vec<Part> = parts.iter().copied().filter(|part| cache.find(*part).is_err()).collect();
+    let missing: Vec<TestDep> = dependencies.iter().copied().filter(|one| cache.find(*one).is_err()).collect();
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-    Ok(setup(&missing)? && ship::run_of(&workspace::root(), "boot-bench", "boot-bench", &arguments)?)
+    Ok(setup(&missing)? && packaging::run_program(&workspace::root(), "boot-bench", "boot-bench", &arguments)?)
 }
 
-/// `cargo bench` of what has benches; each prints its own curve.
+/// Runs `cargo bench` for each crate that has benchmarks; each prints its own curve.
 fn bench() -> Result<bool, Box<dyn std::error::Error>> {
-    let mut well = true;
+    let mut succeeded = true;
     for (package, name) in [
         ("kiln-sim-azure", "scale"),
         ("kiln-engine", "run"),
@@ -95,7 +101,7 @@ fn bench() -> Result<bool, Box<dyn std::error::Error>> {
             .args(["bench", "--locked", "--package", package, "--bench", name])
             .current_dir(workspace::root())
             .status()?;
-        well &= status.success();
+        succeeded &= status.success();
     }
-    Ok(well)
+    Ok(succeeded)
 }

@@ -1,4 +1,4 @@
-//! Running a command and reading what it prints, line by line.
+//! Runs a command and reads its output line by line.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::Command;
@@ -11,25 +11,25 @@ use crate::stopwatch::Stopwatch;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// It said so by its exit code.
+    /// Whether the exit code was 0.
     pub success: bool,
-    /// Something that it started lives on and holds its output.
+    /// A process that it started is still running and has its output open.
     pub left_running: bool,
 }
 
-/// How long the output may stay open after the command has ended. What a killed child still had to say arrives in milliseconds;
-/// the rest is for a loaded machine.
+/// How long the output may stay open after the command has ended. The last output of a killed child arrives within milliseconds; the
+/// rest is a reserve for a busy machine.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often the command is asked whether it has ended while it prints nothing.
+/// The interval of checks whether a silent command has ended.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs a command, with both of its outputs as one stream in the order in which it wrote them.
+/// Runs a command and passes the lines of stdout and stderr to `on_line`, in the order in which they were written.
 pub fn stream(mut command: Command, mut on_line: impl FnMut(&str)) -> io::Result<Ending> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
-    // The command holds the writing ends; the stream ends when the last of them is closed.
+    // The command has copies of the writer. The stream ends when the last copy is closed.
     drop(command);
 
     let (sender, lines) = mpsc::channel();
@@ -70,19 +70,19 @@ mod tests {
     }
 
     #[test]
-    fn both_outputs_arrive_in_the_order_of_writing() {
+    fn stdout_and_stderr_arrive_in_the_order_of_writing() {
         let (ending, lines) = shell("echo one; echo two >&2; echo three; printf four");
         assert_eq!(lines, ["one", "two", "three", "four"]);
         assert_eq!(ending, Ending { success: true, left_running: false });
     }
 
     #[test]
-    fn a_failing_command_is_reported_as_such() {
+    fn failing_command_is_reported() {
         assert_eq!(shell("exit 3").0, Ending { success: false, left_running: false });
     }
 
     #[test]
-    fn a_process_left_behind_is_noticed_and_does_not_hang_the_run() {
+    fn process_left_running_is_reported_and_does_not_block() {
         let (ending, lines) = shell("sleep 60 & echo $!");
         assert_eq!(ending, Ending { success: true, left_running: true });
         let killed = Command::new("kill").arg(&lines[0]).status().unwrap();

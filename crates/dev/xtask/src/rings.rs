@@ -11,13 +11,13 @@ use crate::workspace::{Package, Workspace, cargo};
 pub struct Ring {
     /// The name of the folder.
     pub folder: &'static str,
-    /// The rings that its crates may name under `[dependencies]`.
+    /// The rings that its crates may have under `[dependencies]`.
     pub may_use: &'static [&'static str],
-    /// Whether its crates may not contain anything of [`BANNED`], however far down.
+    /// Whether its crates must not depend on [`BANNED`] crates, directly or indirectly.
     pub is_pure: bool,
 }
 
-/// One row per folder.
+/// The rings, one row per folder.
 pub const RINGS: [Ring; 6] = [
     Ring { folder: "core", may_use: &["core"], is_pure: true },
     // `local` runs its machines with `machines`. Code that joins two remote systems belongs to the engine.
@@ -39,7 +39,7 @@ pub fn ring(root: &Path, package: &Package) -> Option<&'static Ring> {
     RINGS.iter().find(|ring| folder == ring.folder)
 }
 
-/// A breach of the rings.
+/// A violation of the rings.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Breach {
     /// A crate is outside the six folders.
@@ -64,12 +64,12 @@ impl fmt::Display for Breach {
         match self {
             Self::Unplaced(name) => write!(f, "`{name}` is not in a ring's folder below `crates/`"),
             Self::Direction { from, to } => write!(f, "the ring of `{from}` must not depend on the ring of `{to}`"),
-            Self::Impure { name, contains } => write!(f, "`{name}` is in `core` but contains `{contains}`"),
+            Self::Impure { name, contains } => write!(f, "`{name}` is in `core` but depends on `{contains}`"),
         }
     }
 }
 
-/// The breaches that the manifests of the workspace at `root` show.
+/// Violations that are visible in the manifests of the workspace at `root`.
 pub fn misplaced(root: &Path, workspace: &Workspace) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for package in &workspace.packages {
@@ -87,7 +87,7 @@ pub fn misplaced(root: &Path, workspace: &Workspace) -> Vec<Breach> {
     breaches
 }
 
-/// The breaches that only the whole dependency tree of a pure crate shows.
+/// Violations that are only visible in the whole dependency tree of a pure crate.
 pub fn impure(root: &Path, workspace: &Workspace) -> io::Result<Vec<Breach>> {
     let mut breaches = Vec::new();
     for package in &workspace.packages {
@@ -101,8 +101,8 @@ pub fn impure(root: &Path, workspace: &Workspace) -> io::Result<Vec<Breach>> {
     Ok(breaches)
 }
 
-/// The names of all crates below a package by normal dependencies, with its default features. `cargo metadata` would mix in the
-/// features that the other members ask for; `cargo tree` resolves for the package alone.
+/// The names of all normal dependencies of a package with its default features. `cargo metadata` would add features that other members
+/// enable; `cargo tree` resolves for the package alone.
 pub fn normal_tree(folder: &Path, package: &str) -> io::Result<Vec<String>> {
     let arguments =
         ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", package];

@@ -1,10 +1,10 @@
-//! Which test targets a tier runs, as arguments of `cargo test`.
+//! Selects the test targets of a tier, as arguments of `cargo test`.
 
 use test_deps::Tier;
 
 use crate::workspace::Workspace;
 
-/// Selects library, program and integration tests of the tier. Cargo has no way to leave a target out, so all others are named.
+/// Selects library, program and integration tests of the tier. Cargo cannot exclude a target, so the arguments name all others.
 pub fn targets(workspace: &Workspace, tier: Tier) -> Vec<String> {
     let mut names: Vec<&str> = workspace
         .packages
@@ -23,14 +23,14 @@ pub fn targets(workspace: &Workspace, tier: Tier) -> Vec<String> {
     arguments
 }
 
-/// Selects documentation tests; cargo does not mix them with others.
+/// Selects documentation tests, which cargo cannot combine with others.
 pub fn documentation(workspace: &Workspace, tier: Tier) -> Vec<String> {
     let mut arguments = words("test --workspace --locked --no-fail-fast --color never --doc");
     arguments.extend(features(workspace, tier));
     arguments
 }
 
-/// The features of the tier, so that all parts of a run build the same thing.
+/// The features of the tier, so that all commands of a run share one build.
 pub fn features(workspace: &Workspace, tier: Tier) -> Vec<String> {
     if tier < Tier::Full {
         return Vec::new();
@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_names_its_own_targets_once_and_no_others() {
+    fn tier_selects_its_targets_once_and_no_others() {
         assert!(selected(Tier::Fast).ends_with("--lib --bins --test purity --test usage"), "{}", selected(Tier::Fast));
         assert!(selected(Tier::Default).ends_with("--bins --test purity --test sdk_life --test usage"));
         assert!(selected(Tier::Full).contains("--bins --test az_login --test purity --test sdk_life"));
     }
 
     #[test]
-    fn the_feature_of_the_full_tier_is_asked_only_of_crates_that_have_it() {
+    fn feature_of_the_full_tier_is_enabled_only_where_it_exists() {
         assert!(selected(Tier::Full).ends_with("--test usage --features kiln/tier2"));
         assert!(!selected(Tier::Default).contains("--features"));
         assert_eq!(documentation(&workspace(), Tier::Full).iter().filter(|a| a.contains("tier2")).count(), 1);

@@ -1,4 +1,4 @@
-//! Installing parts, beside whatever else runs.
+//! Installs test dependencies, in the foreground or during the build.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use test_deps::{Cache, KubePrograms, Part, Recipe};
+use test_deps::{Cache, KubePrograms, Recipe, TestDep};
 
 use crate::workspace::cargo;
 
@@ -21,59 +21,62 @@ mod go_files;
 mod go_program;
 mod kube;
 
-/// What an installation did.
+/// The outcome of a successful installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The part was there.
+    /// It was installed before.
     Present,
-    /// The part was made.
     Installed,
 }
 
-/// Set to end running installations early.
+/// Setting it stops running installations.
 pub type Stop = Arc<AtomicBool>;
 
-/// Installs a part unless it is there. Waits while another process installs the same one.
-pub fn install(cache: &Cache, part: Part, stop: &Stop) -> Result<Outcome, Failed> {
-    if part == Part::Kube && KubePrograms::of_user(cache.clone()).are_given() {
+/// Installs a dependency unless it is installed. Waits while another process installs the same one.
+pub fn install(cache: &Cache, dependency: TestDep, stop: &Stop) -> Result<Outcome, Failed> {
+    if dependency == TestDep::Kube && KubePrograms::of_user(cache.clone()).has_all_assets() {
         return Ok(Outcome::Present);
     }
-    once(cache, part, |folder| {
-        let log = cache.log_file(part);
+    once(cache, dependency, |folder| {
+        let log = cache.log_file(dependency);
         File::create(&log).map_err(|source| Failed::file(&log, source))?;
-        make(part, folder, &log, stop)
+        make(dependency, folder, &log, stop)
     })
 }
 
-/// Lets `make` fill the part's folder, at most once at a time, and marks it complete afterwards. The folder is filled in place
-/// rather than moved there: the programs of a Python environment hold its path.
-pub fn once(cache: &Cache, part: Part, make: impl FnOnce(&Path) -> Result<(), Failed>) -> Result<Outcome, Failed> {
+/// Calls `make` to fill the dependency's folder and marks it complete. A lock ensures that only one process does so at a time. `make`
+/// works in the final folder, because the programs of a Python environment contain its path.
+pub fn once(
+    cache: &Cache,
+    dependency: TestDep,
+    make: impl FnOnce(&Path) -> Result<(), Failed>,
+) -> Result<Outcome, Failed> {
     fs::create_dir_all(cache.root()).map_err(|source| Failed::file(cache.root(), source))?;
-    let lock_file = cache.lock_file(part);
+    let lock_file = cache.lock_file(dependency);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_file);
     let lock = lock.map_err(|source| Failed::file(&lock_file, source))?;
-    // Released when the file is closed, also by the death of this process.
+    // The kernel releases the lock when the file is closed, even if this process is killed.
     lock.lock().map_err(|source| Failed::file(&lock_file, source))?;
-    if cache.find(part).is_ok() {
+    if cache.find(dependency).is_ok() {
         return Ok(Outcome::Present);
     }
-    let folder = cache.folder(part);
+    let folder = cache.folder(dependency);
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|source| Failed::file(&folder, source))?;
     }
     fs::create_dir_all(&folder).map_err(|source| Failed::file(&folder, source))?;
     make(&folder)?;
-    cache.complete(part).map_err(|source| Failed::file(&folder, source))?;
-    cache.find(part).map_err(|_| Failed::NoProgram(folder.join(part.program())))?;
+    cache.complete(dependency).map_err(|source| Failed::file(&folder, source))?;
+    cache.find(dependency).map_err(|_| Failed::NoProgram(folder.join(dependency.program())))?;
     Ok(Outcome::Installed)
 }
 
-fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
+fn make(dependency: TestDep, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
     let run = |command| run(command, log, stop);
-    match part.recipe() {
+    match dependency.recipe() {
         Recipe::Cargo { package, version } => {
             let build = folder.join("build");
-            run(quietly(&install_crate(package, version, folder, &build)))?;
+            run(at_low_priority(&install_crate(package, version, folder, &build)))?;
             fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))
         }
         Recipe::Venv { requirements, proof } => {
@@ -85,7 +88,7 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
             fs::write(&list, requirements).map_err(|source| Failed::file(&list, source))?;
             let mut pip = Command::new(&python);
             pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--requirement"]).arg(&list);
-            run(quietly(&pip))?;
+            run(at_low_priority(&pip))?;
             let mut import = Command::new(&python);
             import.args(["-c", &format!("import {proof}")]);
             run(import)
@@ -94,31 +97,33 @@ fn make(part: Part, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed
             kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
         }
         Recipe::GoProgram { module, package, variables, go } => {
-            let needed = go::oldest(module[0].1).unwrap_or(go);
+            let needed = go::minimum_version(module[0].1).unwrap_or(go);
             let compiler = go::find(needed, go, folder, log, stop)?;
             let program = go_program::GoProgram { module, package, variables };
-            go_program::make(&program, &compiler, &folder.join(part.program()), log, stop)?;
-            go::forget(folder)
+            go_program::make(&program, &compiler, &folder.join(dependency.program()), log, stop)?;
+            go::remove(folder)
         }
-        Recipe::Debian { package, program } => debian::make(package, program, &folder.join(part.program()), log, stop),
+        Recipe::Debian { package, program } => {
+            debian::make(package, program, &folder.join(dependency.program()), log, stop)
+        }
         Recipe::DebianRoot { suite, packages, disabled } => {
             debian_root::make(&debian_root::DebianRoot { suite, packages, disabled }, folder, log, stop)
         }
         Recipe::GoFiles { module, sum, from, to, go } => {
             let compiler = go::find(go, go, folder, log, stop)?;
             go_files::make(&go_files::GoFiles { module, sum, from, to }, &compiler, folder)?;
-            go::forget(folder)
+            go::remove(folder)
         }
     }
 }
 
-/// A tool that runs for a second a day is built to be ready soon, not to be fast.
+/// Builds with the profile `dev`: a tool that runs for seconds should compile quickly.
 fn install_crate(package: &str, version: &str, root: &Path, build: &Path) -> Command {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut command = cargo(root);
     command
         .args(["install", package, "--version", version, "--locked", "--no-default-features", "--profile", "dev"])
-        // Low priority keeps it out of the way of the workspace's own build; the bound is for memory.
+        // At most four, to limit memory; the low priority favours the build of the workspace.
         .args(["--jobs", &cores.min(4).to_string()])
         .arg("--root")
         .arg(root)
@@ -128,8 +133,8 @@ fn install_crate(package: &str, version: &str, root: &Path, build: &Path) -> Com
     command
 }
 
-/// The same command at lower priority: little enough that a machine busy with other things still gets it done.
-fn quietly(command: &Command) -> Command {
+/// The same command at a slightly lower priority, so that it also finishes on a busy machine.
+fn at_low_priority(command: &Command) -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "5"]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
@@ -146,7 +151,7 @@ fn quietly(command: &Command) -> Command {
 
 fn run(mut command: Command, log: &Path, stop: &Stop) -> Result<(), Failed> {
     let output = || OpenOptions::new().append(true).open(log).map_err(|source| Failed::file(log, source));
-    let line = shown(&command);
+    let line = command_line(&command);
     let failed = |source| Failed::Command { line: line.clone(), source };
     command.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
     let mut child = command.spawn().map_err(failed)?;
@@ -166,7 +171,7 @@ fn run(mut command: Command, log: &Path, stop: &Stop) -> Result<(), Failed> {
     }
 }
 
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
@@ -177,41 +182,38 @@ fn tail(log: &Path) -> String {
     lines[lines.len().saturating_sub(15)..].join("\n")
 }
 
-/// Why a part could not be installed.
+/// The reasons why a dependency could not be installed.
 #[derive(Debug)]
 pub enum Failed {
-    /// A file or folder of the cache.
-    File { path: PathBuf, source: io::Error },
-    /// A command that could not be run.
-    Command { line: String, source: io::Error },
-    /// A command that failed.
+    File {
+        path: PathBuf,
+        source: io::Error,
+    },
+    Command {
+        line: String,
+        source: io::Error,
+    },
     Exit {
         line: String,
-        /// Its exit status.
         status: String,
-        /// All that it printed.
         log: PathBuf,
-        /// The end of that.
+        /// The last lines of the log.
         tail: String,
     },
-    /// A Go module is not what was asked for, or cannot be had.
+    /// A Go module cannot be downloaded, or has an unexpected checksum.
     Module {
         line: String,
-        /// What is wrong.
         problem: String,
     },
-    /// Neither is Go there, nor can it be had.
+    /// `go` is missing or too old, and the Python package with Go cannot be installed.
     NoGo {
-        /// The oldest that would do.
+        /// The oldest sufficient version.
         needed: String,
-        /// The package that was tried.
         package: String,
-        /// Why that failed.
         why: String,
     },
-    /// All commands succeeded, but the program is not there.
+    /// All commands succeeded without creating this file.
     NoProgram(PathBuf),
-    /// The run ended first.
     Stopped,
 }
 
@@ -227,44 +229,44 @@ impl fmt::Display for Failed {
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Command { line, source } => write!(f, "`{line}`: {source}"),
             Self::Exit { line, status, log, tail } => {
-                write!(f, "`{line}` ended with {status}; all of its output is in {}:\n{tail}", log.display())
+                write!(f, "`{line}` failed with {status}; the whole output is in {}:\n{tail}", log.display())
             }
             Self::Module { line, problem } => write!(f, "`{line}`: {problem}"),
             Self::NoGo { needed, package, why } => write!(
                 f,
-                "no Go: install Go {needed} or later so that `go` is on PATH, or make `python3 -m venv` and pip work for \
-                 `{package}` (which failed: {why})"
+                "Go {needed} or later is not on PATH, and `{package}` cannot be installed with pip: {why}\n\
+                 hint: install Go {needed} or later, or Python 3 with venv and pip"
             ),
-            Self::NoProgram(path) => write!(f, "the installation did not make {}", path.display()),
-            Self::Stopped => f.write_str("stopped, because the run ended first"),
+            Self::NoProgram(path) => write!(f, "the installation did not create {}", path.display()),
+            Self::Stopped => f.write_str("stopped at the end of the test run"),
         }
     }
 }
 
 impl std::error::Error for Failed {}
 
-/// Installations that run beside the build.
+/// Installations in background threads. Dropping it stops those that are still running.
 #[derive(Debug)]
 pub struct Background {
     stop: Stop,
-    running: Vec<(Part, JoinHandle<Result<Outcome, Failed>>)>,
+    running: Vec<(TestDep, JoinHandle<Result<Outcome, Failed>>)>,
 }
 
 impl Background {
-    /// Starts one thread per part.
-    pub fn start(cache: &Cache, parts: impl IntoIterator<Item = Part>) -> Self {
+    /// Starts one thread per dependency.
+    pub fn start(cache: &Cache, dependencies: impl IntoIterator<Item = TestDep>) -> Self {
         let stop = Stop::default();
-        let one = |part| {
+        let one = |dependency| {
             let (cache, stop) = (cache.clone(), Arc::clone(&stop));
-            (part, thread::spawn(move || install(&cache, part, &stop)))
+            (dependency, thread::spawn(move || install(&cache, dependency, &stop)))
         };
-        let running = parts.into_iter().map(one).collect();
+        let running = dependencies.into_iter().map(one).collect();
         Self { stop, running }
     }
 
-    /// Waits for one part. `None` when it was not started, or waited for already.
-    pub fn wait(&mut self, part: Part) -> Option<Result<Outcome, Failed>> {
-        let index = self.running.iter().position(|(running, _)| *running == part)?;
+    /// Waits for one dependency. Returns `None` if it was not started or the result was already returned.
+    pub fn wait(&mut self, dependency: TestDep) -> Option<Result<Outcome, Failed>> {
+        let index = self.running.iter().position(|(running, _)| *running == dependency)?;
         let (_, thread) = self.running.remove(index);
         Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
@@ -274,7 +276,6 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, thread) in self.running.drain(..) {
-            // The result of an installation that nobody waited for matters to nobody.
             let _ = thread.join();
         }
     }

@@ -1,14 +1,14 @@
-//! The one place of `xtask` that reads a clock.
+//! The only code of `xtask` that reads a clock.
 
 use std::time::{Duration, Instant};
 
-/// Time since its start.
+/// Measures elapsed time.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts one.
-    #[expect(clippy::disallowed_methods, reason = "times are shown to a person and decide nothing")]
+    /// Starts measuring.
+    #[expect(clippy::disallowed_methods, reason = "times are only displayed")]
     pub fn start() -> Self {
         Self(Instant::now())
     }

@@ -1,4 +1,4 @@
-//! The workspace as cargo describes it.
+//! The workspace according to `cargo metadata`.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The packages of the workspace, by name.
+/// The packages of the workspace, sorted by name.
 #[derive(Debug, Default)]
 pub struct Workspace {
     pub packages: Vec<Package>,
@@ -17,14 +17,14 @@ pub struct Workspace {
 #[derive(Debug, Default)]
 pub struct Package {
     pub name: String,
-    /// Its `Cargo.toml`.
+    /// The path of its `Cargo.toml`.
     pub manifest: PathBuf,
     /// The first source file of each of its targets.
     pub sources: Vec<PathBuf>,
-    /// The names of its integration tests, those with unmet features too.
+    /// The names of its integration tests, including those that require a feature.
     pub test_targets: Vec<String>,
     pub features: Vec<String>,
-    /// What it names under `[dependencies]`, for any target, optional or not.
+    /// The names under `[dependencies]` for all targets, including optional ones.
     pub dependencies: Vec<String>,
 }
 
@@ -34,15 +34,15 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(3).unwrap_or(here).to_path_buf()
 }
 
-/// A command that runs the cargo that runs us, in this folder, without standard input.
+/// A command that runs the cargo of this process in a folder, without standard input.
 pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder).stdin(Stdio::null());
-    // `cargo run` describes xtask in these; build scripts that watch them (ring's does) would run again for nothing.
+    // `cargo run` sets these for xtask. Build scripts that watch them (as ring's does) would run again needlessly.
     for (name, _) in std::env::vars_os() {
-        let described =
+        let is_about_xtask =
             ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
-        if described {
+        if is_about_xtask {
             command.env_remove(name);
         }
     }
@@ -50,18 +50,18 @@ pub fn cargo(folder: &Path) -> Command {
 }
 
 impl Workspace {
-    /// Asks cargo about the workspace in this folder.
+    /// Loads the workspace in this folder.
     pub fn load(folder: &Path) -> Result<Self, Unreadable> {
-        let unreadable = |what| Unreadable { folder: folder.to_owned(), what };
-        // `--no-deps` reads manifests only: no network, no lock file, no resolver.
+        let unreadable = |cause| Unreadable { folder: folder.to_owned(), cause };
+        // With `--no-deps` cargo reads only manifests: no network, no lock file, no resolver.
         let output = cargo(folder)
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .output()
-            .map_err(|error| unreadable(What::Spawn(error)))?;
+            .map_err(|error| unreadable(Cause::Spawn(error)))?;
         if !output.status.success() {
-            return Err(unreadable(What::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned())));
+            return Err(unreadable(Cause::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned())));
         }
-        let value: Value = serde_json::from_slice(&output.stdout).map_err(|error| unreadable(What::Json(error)))?;
+        let value: Value = serde_json::from_slice(&output.stdout).map_err(|error| unreadable(Cause::Json(error)))?;
         let mut packages: Vec<Package> = entries(&value, "packages").map(Package::from_metadata).collect();
         packages.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Self { packages })
@@ -77,7 +77,7 @@ impl Package {
             sources: entries(value, "targets").map(|target| text(target, "src_path").into()).collect(),
             test_targets: entries(value, "targets").filter(is_test).map(|target| text(target, "name")).collect(),
             features: value["features"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect(),
-            // A dependency of kind null is a normal one; the others are "dev" and "build".
+            // Normal dependencies have no kind; others are "dev" or "build".
             dependencies: entries(value, "dependencies")
                 .filter(|dependency| dependency["kind"].is_null())
                 .map(|dependency| text(dependency, "name"))
@@ -94,15 +94,15 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// Cargo could not describe the workspace.
+/// The error of a failed `cargo metadata`.
 #[derive(Debug)]
 pub struct Unreadable {
     folder: PathBuf,
-    what: What,
+    cause: Cause,
 }
 
 #[derive(Debug)]
-enum What {
+enum Cause {
     Spawn(io::Error),
     Refused(String),
     Json(serde_json::Error),
@@ -111,10 +111,10 @@ enum What {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`cargo metadata` in {}: ", self.folder.display())?;
-        match &self.what {
-            What::Spawn(error) => write!(f, "{error}"),
-            What::Refused(message) => f.write_str(message),
-            What::Json(error) => write!(f, "{error}"),
+        match &self.cause {
+            Cause::Spawn(error) => write!(f, "{error}"),
+            Cause::Refused(message) => f.write_str(message),
+            Cause::Json(error) => write!(f, "{error}"),
         }
     }
 }

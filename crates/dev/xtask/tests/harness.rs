@@ -1,4 +1,4 @@
-//! The suite's own machinery, with failures planted: against the real cargo, and against broken installations.
+//! Tests of the harness itself: it must report failures in real cargo packages and in broken installations.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use tempfile::TempDir;
-use test_deps::{Cache, Part, Tier};
+use test_deps::{Cache, TestDep, Tier};
 use xtask::lanes;
 use xtask::process::Ending;
 use xtask::setup::{self, Failed, Outcome};
@@ -17,8 +17,8 @@ const FAILING: &str = "#[test] fn fails() { assert_eq!(1, 2); }\n";
 const IGNORED: &str = concat!("#[test] #[ign", "ore] fn is_left_out() {}\n");
 const ABORTING: &str = "#[test] fn aborts() { std::process::abort(); }\n";
 
-/// Runs the tests of a package of this one file and counts them as the suite does.
-fn counted(source: &str) -> (Ending, Tally) {
+/// Runs the tests of a package with this source file and counts them as `cargo xtask test` does.
+fn counted(source: &str, has_recordings: bool) -> (Ending, Tally) {
     let package = TempDir::new().unwrap();
     let manifest = "[package]\nname = \"planted\"\nedition = \"2024\"\n[workspace]\n";
     fs::create_dir_all(package.path().join("tests")).unwrap();
@@ -30,78 +30,89 @@ fn counted(source: &str) -> (Ending, Tally) {
     let arguments = ["test", "--offline", "--test", "planted", "--target-dir"].map(str::to_owned);
     let arguments = [&arguments[..], &[target.display().to_string()]].concat();
     let executables = lanes::executables(package.path(), &arguments).unwrap();
-    lanes::run(&executables, Tier::Default, |_, _| ()).unwrap()
+    lanes::run(&executables, Tier::Default, has_recordings, |_, _| ()).unwrap()
 }
 
 #[test]
-fn tests_that_pass_are_counted() {
-    let (ending, tally) = counted(PASSING);
+fn passing_tests_are_counted() {
+    let (ending, tally) = counted(PASSING, true);
     assert_eq!((ending.success, tally.passed(), tally.failed()), (true, 1, 0), "{tally:?}");
 }
 
 #[test]
-fn a_planted_failure_is_counted_and_can_be_run_again() {
-    let (ending, tally) = counted(&format!("{PASSING}{FAILING}"));
+fn failing_test_is_counted_with_the_command_that_runs_it_again() {
+    let (ending, tally) = counted(&format!("{PASSING}{FAILING}"), true);
     assert_eq!((ending.success, tally.passed(), tally.failed()), (false, 1, 1), "{tally:?}");
     assert_eq!(tally.reruns, ["-p planted --test planted"]);
 }
 
 #[test]
-fn a_planted_ignored_test_is_counted_as_failed_though_cargo_succeeds() {
-    let (ending, tally) = counted(&format!("{PASSING}{IGNORED}"));
+fn ignored_test_is_counted_as_failed_though_cargo_succeeds() {
+    let (ending, tally) = counted(&format!("{PASSING}{IGNORED}"), true);
     assert_eq!((ending.success, tally.passed(), tally.failed(), tally.executed()), (true, 1, 1, 1), "{tally:?}");
 }
 
 #[test]
-fn a_planted_abort_is_counted_as_failed_though_no_result_was_printed() {
-    let (ending, tally) = counted(ABORTING);
+fn abort_without_a_result_is_counted_as_failed() {
+    let (ending, tally) = counted(ABORTING, true);
     assert_eq!((ending.success, tally.passed(), tally.failed()), (false, 0, 1), "{tally:?}");
+}
+
+#[test]
+fn tests_that_need_recordings_are_listed_as_not_run_without_them() {
+    let source = format!("{PASSING}mod recordings {{ {FAILING} }}");
+    let (ending, tally) = counted(&source, false);
+    assert_eq!((ending.success, tally.passed(), tally.failed()), (true, 1, 0), "{tally:?}");
+    assert_eq!(tally.binaries[0].not_run, ["recordings::fails"]);
+    let (ending, tally) = counted(&source, true);
+    assert_eq!((ending.success, tally.passed(), tally.failed()), (false, 1, 1), "{tally:?}");
+    assert!(tally.binaries[0].not_run.is_empty());
 }
 
 fn cache() -> (TempDir, Cache) {
     let folder = TempDir::new().unwrap();
-    let cache = Cache::at(folder.path().join("parts"));
+    let cache = Cache::at(folder.path().join("test-deps"));
     (folder, cache)
 }
 
 fn make_program(folder: &Path) {
     fs::create_dir_all(folder.join("bin")).unwrap();
-    fs::write(folder.join(Part::CargoDeny.program()), "").unwrap();
+    fs::write(folder.join(TestDep::CargoDeny.program()), "").unwrap();
 }
 
 #[test]
-fn an_interrupted_installation_is_not_used_and_the_next_one_starts_from_nothing() {
+fn interrupted_installation_is_not_used_and_the_next_one_starts_from_scratch() {
     let (_folder, cache) = cache();
-    let interrupted = setup::once(&cache, Part::CargoDeny, |folder| {
+    let interrupted = setup::once(&cache, TestDep::CargoDeny, |folder| {
         make_program(folder);
         fs::write(folder.join("half"), "").unwrap();
         Err(Failed::Stopped)
     });
     assert!(matches!(interrupted, Err(Failed::Stopped)));
-    assert!(cache.find(Part::CargoDeny).is_err());
+    assert!(cache.find(TestDep::CargoDeny).is_err());
 
-    let outcome = setup::once(&cache, Part::CargoDeny, |folder| {
-        assert!(!folder.join("half").exists(), "what the interrupted one left is still there");
+    let outcome = setup::once(&cache, TestDep::CargoDeny, |folder| {
+        assert!(!folder.join("half").exists(), "files of the interrupted installation still exist");
         make_program(folder);
         Ok(())
     });
     assert_eq!(outcome.unwrap(), Outcome::Installed);
-    assert!(cache.find(Part::CargoDeny).is_ok());
+    assert!(cache.find(TestDep::CargoDeny).is_ok());
 }
 
 #[test]
-fn an_installation_that_makes_no_program_fails() {
+fn installation_without_its_program_fails() {
     let (_folder, cache) = cache();
-    let outcome = setup::once(&cache, Part::CargoDeny, |_| Ok(()));
+    let outcome = setup::once(&cache, TestDep::CargoDeny, |_| Ok(()));
     assert!(matches!(outcome, Err(Failed::NoProgram(_))), "{outcome:?}");
 }
 
 #[test]
-fn two_installations_at_once_make_the_part_once() {
+fn concurrent_installations_run_once() {
     let (_folder, cache) = cache();
     let made = AtomicUsize::new(0);
     let install = || {
-        setup::once(&cache, Part::CargoDeny, |folder| {
+        setup::once(&cache, TestDep::CargoDeny, |folder| {
             made.fetch_add(1, Ordering::SeqCst);
             thread::yield_now();
             make_program(folder);
@@ -118,7 +129,7 @@ fn two_installations_at_once_make_the_part_once() {
 }
 
 #[test]
-fn the_reason_of_a_failed_installation_shows_the_command_and_the_end_of_its_log() {
+fn error_of_a_failed_installation_has_the_command_and_the_end_of_its_log() {
     let failed = Failed::Exit {
         line: "pip install".to_owned(),
         status: "exit status: 1".to_owned(),

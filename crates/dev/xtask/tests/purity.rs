@@ -1,4 +1,4 @@
-//! The rings hold, and planted breaches are caught.
+//! No crate violates the rings, and violations are found.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn breaches(folder: &Path) -> Vec<Breach> {
     breaches
 }
 
-/// A copy of the workspace as cargo's resolver sees it: every manifest, and empty sources.
+/// A copy of the workspace for cargo's resolver: all manifests, with empty source files.
 fn copy() -> TempDir {
     let copy = TempDir::new().unwrap();
     for name in ["Cargo.toml", "Cargo.lock"] {
@@ -31,7 +31,7 @@ fn copy() -> TempDir {
     copy
 }
 
-/// Adds lines to a section of a manifest of the copy.
+/// Adds a line to a section of a manifest in the copy.
 fn plant(copy: &TempDir, manifest: &str, section: &str, line: &str) {
     let path = copy.path().join(manifest);
     let text = fs::read_to_string(&path).unwrap();
@@ -43,34 +43,34 @@ fn plant(copy: &TempDir, manifest: &str, section: &str, line: &str) {
     fs::write(&path, text).unwrap();
 }
 
-/// The breaches of a copy that the tree itself does not have.
+/// The violations in a copy that the repository itself does not have.
 fn new_breaches(copy: &TempDir) -> Vec<Breach> {
     let old = breaches(&root());
     breaches(copy.path()).into_iter().filter(|breach| !old.contains(breach)).collect()
 }
 
 #[test]
-fn every_crate_is_in_its_ring_and_uses_only_what_its_ring_may() {
+fn no_crate_violates_its_ring() {
     let breaches = breaches(&root());
     let lines: Vec<_> = breaches.iter().map(ToString::to_string).collect();
     assert!(breaches.is_empty(), "{}", lines.join("\n"));
 }
 
 #[test]
-fn the_purity_check_looks_at_the_whole_tree_of_a_crate() {
+fn the_whole_dependency_tree_is_checked() {
     let tree = rings::normal_tree(&root(), "kiln-sim-azure").unwrap();
-    assert!(tree.iter().any(|name| name == "tokio"), "the simulator runs on tokio, so its tree must show it: {tree:?}");
+    assert!(tree.iter().any(|name| name == "tokio"), "the simulator uses tokio: {tree:?}");
     let tree = rings::normal_tree(&root(), "kiln-types").unwrap();
     assert!(tree.iter().any(|name| name == "kiln-types") && !tree.iter().any(|name| name == "tokio"), "{tree:?}");
 }
 
 #[test]
-fn the_copy_without_a_planted_breach_has_none_of_its_own() {
+fn unchanged_copy_has_no_new_violations() {
     assert_eq!(new_breaches(&copy()), []);
 }
 
 #[test]
-fn a_pure_crate_that_gains_tokio_is_caught() {
+fn tokio_in_a_pure_crate_is_found() {
     let copy = copy();
     plant(&copy, "crates/core/prototype/Cargo.toml", "[dependencies]", "tokio = { workspace = true }");
     let expected = Breach::Impure { name: "kiln-prototype".to_owned(), contains: "tokio".to_owned() };
@@ -78,7 +78,7 @@ fn a_pure_crate_that_gains_tokio_is_caught() {
 }
 
 #[test]
-fn the_port_crate_that_gains_a_client_is_caught_with_everything_that_comes_along() {
+fn client_in_a_pure_crate_is_found_with_its_dependencies() {
     let copy = copy();
     plant(&copy, "crates/core/types/Cargo.toml", "[dependencies]", "azure_core = { workspace = true }");
     let breaches = new_breaches(&copy);
@@ -89,14 +89,14 @@ fn the_port_crate_that_gains_a_client_is_caught_with_everything_that_comes_along
 }
 
 #[test]
-fn a_pure_crate_may_use_tokio_in_its_tests() {
+fn pure_crate_may_use_tokio_in_its_tests() {
     let copy = copy();
     plant(&copy, "crates/core/prototype/Cargo.toml", "[dev-dependencies]", "tokio = { workspace = true }");
     assert_eq!(new_breaches(&copy), []);
 }
 
 #[test]
-fn a_pure_crate_that_gains_an_edge_is_caught_even_when_it_is_optional() {
+fn optional_edge_in_a_pure_crate_is_found() {
     let copy = copy();
     plant(
         &copy,
@@ -109,7 +109,7 @@ fn a_pure_crate_that_gains_an_edge_is_caught_even_when_it_is_optional() {
 }
 
 #[test]
-fn the_simulator_may_not_share_code_with_our_client() {
+fn simulator_must_not_use_an_edge() {
     let copy = copy();
     plant(&copy, "crates/sim/azure/Cargo.toml", "[dependencies]", "kiln-azure = { workspace = true }");
     let expected = Breach::Direction { from: "kiln-sim-azure".to_owned(), to: "kiln-azure".to_owned() };
@@ -117,7 +117,7 @@ fn the_simulator_may_not_share_code_with_our_client() {
 }
 
 #[test]
-fn a_crate_outside_the_folders_of_the_rings_is_caught() {
+fn crate_outside_the_rings_is_found() {
     let copy = copy();
     let manifest = copy.path().join("crates/core/tls/Cargo.toml");
     let elsewhere = copy.path().join("crates/tls");

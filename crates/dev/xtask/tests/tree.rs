@@ -1,4 +1,4 @@
-//! Rules about the text of the tree.
+//! Rules for the files of the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use xtask::workspace::{Workspace, root};
 
-/// Every file that git tracks or would track, with its text; binary files have none.
+/// All text files that git tracks or would track.
 fn texts() -> Vec<(PathBuf, String)> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
@@ -19,21 +19,21 @@ fn texts() -> Vec<(PathBuf, String)> {
         .split_terminator('\0')
         .filter_map(|name| Some((PathBuf::from(name), fs::read_to_string(root().join(name)).ok()?)))
         .collect();
-    assert!(texts.iter().any(|(path, _)| path == Path::new("Cargo.toml")), "the listing misses what must be in it");
+    assert!(texts.iter().any(|(path, _)| path == Path::new("Cargo.toml")), "git lists no Cargo.toml");
     texts
 }
 
-/// The places of a needle, as `path:line`.
-fn places(texts: &[(PathBuf, String)], needle: &str, relevant: impl Fn(&Path) -> bool) -> Vec<String> {
-    let mut places = Vec::new();
+/// The lines that contain a text, as `path:line: text`.
+fn search(texts: &[(PathBuf, String)], needle: &str, relevant: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| relevant(path)) {
         for (index, line) in text.lines().enumerate() {
             if line.contains(needle) {
-                places.push(format!("{}:{}: {}", path.display(), index + 1, line.trim()));
+                lines.push(format!("{}:{}: {}", path.display(), index + 1, line.trim()));
             }
         }
     }
-    places
+    lines
 }
 
 fn is_rust(path: &Path) -> bool {
@@ -41,23 +41,23 @@ fn is_rust(path: &Path) -> bool {
 }
 
 #[test]
-fn no_stub_and_no_ignored_test_is_in_the_tree() {
+fn no_file_has_stubs_or_ignored_tests() {
     let texts = texts();
-    // In two pieces each, or this file would hold them.
+    // In two pieces, so that this file does not contain them.
     for (head, tail) in [("todo", "!("), ("unimplemented", "!("), ("#[ign", "ore"), ("not yet imple", "mented")] {
-        let found = places(&texts, &format!("{head}{tail}"), is_rust);
+        let found = search(&texts, &format!("{head}{tail}"), is_rust);
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 }
 
 #[test]
-fn the_search_finds_what_is_there() {
-    let found = places(&texts(), "fn the_search_finds_what_is_there", is_rust);
-    assert_eq!(found.len(), 2, "the definition and this needle: {found:?}");
+fn search_finds_this_test() {
+    let found = search(&texts(), "fn search_finds_this_test", is_rust);
+    assert_eq!(found.len(), 2, "the definition and the argument: {found:?}");
 }
 
 #[test]
-fn no_host_of_a_package_registry_is_named() {
+fn no_file_names_a_package_registry() {
     let texts = texts();
     for (head, tail) in [
         ("index.crates", ".io"),
@@ -71,7 +71,7 @@ fn no_host_of_a_package_registry_is_named() {
         ("sum.golang", ".org"),
         ("artifact", "ory"),
     ] {
-        let found = places(&texts, &format!("{head}{tail}"), |_| true);
+        let found = search(&texts, &format!("{head}{tail}"), |_| true);
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 }
@@ -88,7 +88,7 @@ fn every_locked_crate_comes_from_the_default_registry() {
 }
 
 #[test]
-fn ci_runs_the_suite_and_nothing_else() {
+fn ci_runs_only_the_suite() {
     let script = fs::read_to_string(root().join(".ci/run")).unwrap();
     let commands: Vec<_> = script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     assert_eq!(commands, ["set -euo pipefail", r#"cd "$(dirname "$0")/..""#, "exec cargo xtask test"]);
@@ -97,22 +97,22 @@ fn ci_runs_the_suite_and_nothing_else() {
 
 #[cfg(unix)]
 #[test]
-fn the_ci_script_can_be_executed() {
+fn ci_script_is_executable() {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::metadata(root().join(".ci/run")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111);
 }
 
 #[test]
-fn the_readme_holds_the_two_commands() {
+fn readme_has_the_two_commands() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     for command in ["cargo run --release -p kiln -- demo", "cargo xtask test"] {
-        assert!(readme.lines().any(|line| line.trim() == command), "README.md lacks a line `{command}`");
+        assert!(readme.lines().any(|line| line.trim() == command), "README.md has no line `{command}`");
     }
 }
 
 #[test]
-fn every_crate_takes_lints_and_package_data_from_the_workspace() {
+fn every_crate_inherits_lints_and_package_data() {
     for package in Workspace::load(&root()).unwrap().packages {
         let manifest = fs::read_to_string(&package.manifest).unwrap();
         for wanted in [
@@ -127,7 +127,7 @@ fn every_crate_takes_lints_and_package_data_from_the_workspace() {
 }
 
 #[test]
-fn every_dependency_takes_its_version_from_the_workspace() {
+fn every_dependency_inherits_its_version() {
     for package in Workspace::load(&root()).unwrap().packages {
         let manifest = fs::read_to_string(&package.manifest).unwrap();
         let mut in_dependencies = false;
@@ -149,7 +149,7 @@ fn test_targets_of_the_full_tier_require_its_feature() {
             let declared = format!("name = \"{name}\"\nrequired-features = [\"tier2\"]");
             assert!(
                 manifest.contains(&declared),
-                "{} must say of test `{name}`:\n[[test]]\n{declared}",
+                "{} must declare the test `{name}`:\n[[test]]\n{declared}",
                 package.manifest.display()
             );
         }
@@ -159,7 +159,7 @@ fn test_targets_of_the_full_tier_require_its_feature() {
 /// Whether a line of Rust starts a public item that needs a doc comment.
 fn is_documentable(line: &str) -> bool {
     let Some(item) = line.trim_start().strip_prefix("pub ") else { return false };
-    // A macro's template takes its comment from where the macro is used.
+    // In a macro, the comment is at the call.
     let kinds = ["fn ", "async fn ", "const fn ", "struct ", "enum ", "trait "];
     kinds.iter().any(|kind| item.strip_prefix(kind).is_some_and(|name| !name.starts_with('$')))
 }
@@ -180,4 +180,59 @@ fn every_public_function_type_and_trait_is_documented() {
         }
     }
     assert!(bare.is_empty(), "{}", bare.join("\n"));
+}
+
+/// The paths of the repository in the code spans of a page. A path may end in a placeholder (`NAME`) or a pattern (`*`): then the part
+/// before it counts.
+fn named_paths(page: &str) -> impl Iterator<Item = &str> {
+    let folders = ["crates/", "docs/", "tests/", "units/", "charts/"];
+    let is_fixed =
+        |segment: &&str| !segment.contains(['*', '{', '<']) && !(segment.len() > 1 && is_placeholder(segment));
+    page.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(move |span| {
+            folders.iter().any(|folder| span.starts_with(folder)) && !span.contains(char::is_whitespace)
+        })
+        .map(move |span| {
+            let length: usize = span
+                .split_inclusive('/')
+                .take_while(|segment| is_fixed(&segment.trim_end_matches('/')))
+                .map(str::len)
+                .sum();
+            &span[..length]
+        })
+}
+
+fn is_placeholder(segment: &str) -> bool {
+    segment.chars().all(|c| c.is_ascii_uppercase() || c == '-')
+}
+
+#[test]
+fn paths_in_the_documentation_exist() {
+    let is_page = |path: &Path| {
+        let name = path.to_string_lossy();
+        path.starts_with("docs") && name.ends_with(".md")
+            || ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"].contains(&&*name)
+    };
+    let mut missing = Vec::new();
+    let mut checked = 0;
+    for (page, text) in texts().iter().filter(|(path, _)| is_page(path)) {
+        for path in named_paths(text) {
+            checked += 1;
+            if !root().join(path).exists() {
+                missing.push(format!("{}: `{path}` does not exist", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(checked > 20, "only {checked} paths found");
+}
+
+#[test]
+fn a_placeholder_or_pattern_ends_the_path_that_must_exist() {
+    let page =
+        "`crates/core/*/src`, `tests/node/NAME`, `crates/{core,dev}`, `tests/floor.json`, `cargo test`, `docs/a b`";
+    let paths: Vec<_> = named_paths(page).collect();
+    assert_eq!(paths, ["crates/core/", "tests/node/", "crates/", "tests/floor.json"]);
 }

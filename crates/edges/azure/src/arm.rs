@@ -1,4 +1,5 @@
-//! What ARM's requests and answers mean.
+//! The ARM client: requests, error classification, retries, paging and long-running operations. [`Arm`] sends a `Call` through the pipeline
+//! and returns an `Answer`; `operation` and `settle` follow what an answer started.
 
 mod answer;
 mod api;
@@ -20,5 +21,5 @@ pub use envelope::ErrorDetail;
 pub use error::{Error, RequestLine};
 pub use id::{BadResourceId, ResourceId, Scope};
 pub use operation::BadHandle;
-pub(crate) use operation::{Handle, Kind};
+pub(crate) use operation::{Handle, OperationKind};
 pub use retry::Jitter;

@@ -1,11 +1,11 @@
-//! The engine's verbs, on ARM.
+//! [`Azure`]: the implementation of `Factory`, `Machines` and the other ports of `kiln-types` on ARM. One file per resource type.
 
 mod access;
 mod canaries;
+mod definitions;
 mod factory;
 mod image_catalog;
 mod instances;
-mod lines;
 mod machines;
 mod pools;
 mod publish;
@@ -20,24 +20,22 @@ use azure_core::http::HttpClient;
 use kiln_types::{InstanceId, OperationHandle, PoolName};
 use serde::Serialize;
 
-use crate::arm::{Api, Arm, ArmOptions, BadResourceId, Call, Error, Handle, Jitter, Kind, ResourceId, Scope};
-use crate::login::{Cloud, Renewing};
-use crate::wire::{Recorder, Recording};
+use crate::arm::{Api, Arm, ArmOptions, BadResourceId, Call, Error, Handle, Jitter, OperationKind, ResourceId, Scope};
+use crate::login::{Cloud, RenewingCredential};
+use crate::wire::{Recorder, RecordingClient};
 
 const COMPUTE: &str = "Microsoft.Compute";
 const NETWORK: &str = "Microsoft.Network";
 
-/// What an edge to Azure is made of.
+/// Dependencies of an [`Azure`] edge.
 #[derive(Clone)]
 pub struct AzureOptions {
     pub cloud: Cloud,
-    /// Who asks.
-    pub credential: Arc<Renewing>,
-    /// What carries the requests.
+    pub credential: Arc<RenewingCredential>,
     pub http: Arc<dyn HttpClient>,
-    /// What spreads the retries.
+    /// Spreads retries over time.
     pub jitter: Jitter,
-    /// Who gets a copy of what is said to ARM.
+    /// Receives a copy of each exchange with ARM.
     pub recorder: Option<Arc<dyn Recorder>>,
 }
 
@@ -47,7 +45,7 @@ impl fmt::Debug for AzureOptions {
     }
 }
 
-/// One resource group of Azure. It is cheap to clone; clones share connections and tokens.
+/// One resource group in Azure. Clones are cheap and share connections and tokens.
 #[derive(Debug, Clone)]
 pub struct Azure {
     arm: Arm,
@@ -55,10 +53,10 @@ pub struct Azure {
 }
 
 impl Azure {
-    /// An edge to one resource group.
+    /// Creates an edge for one resource group.
     pub fn new(scope: Scope, options: AzureOptions) -> Self {
         let http = match options.recorder {
-            Some(recorder) => Arc::new(Recording::new(options.http, recorder)),
+            Some(recorder) => Arc::new(RecordingClient::new(options.http, recorder)),
             None => options.http,
         };
         let arm =
@@ -66,14 +64,14 @@ impl Azure {
         Self { arm, scope }
     }
 
-    /// The resource group.
+    /// Returns the subscription and resource group.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
 
-    /// Waits for an operation's end, begun by this process or another.
+    /// Waits for an operation that this or another process started.
     pub async fn settle(&self, handle: &OperationHandle) -> Result<(), Error> {
-        self.arm.settle(&Handle::read(handle)?).await
+        self.arm.settle(&Handle::decode(handle)?).await
     }
 
     fn scale_set(&self, pool: &PoolName) -> Result<ResourceId, BadResourceId> {
@@ -84,19 +82,19 @@ impl Azure {
         self.scale_set(pool)?.child("virtualMachines", instance.as_str())
     }
 
-    /// Puts a resource of a kind that may be put whether it exists or not. Scale sets and their instances are no such kind.
+    /// Creates or replaces a resource. Only for types whose readable fields are all there is; scale sets and instances are excluded.
     async fn put<B: Puttable>(&self, id: &ResourceId, body: &B) -> Result<Handle, Error> {
-        self.arm.begin(&Call::put(id.as_str(), B::API, body), Kind::Write, id.as_str()).await
+        self.arm.begin(&Call::put(id.as_str(), B::API, body), OperationKind::Write, id.as_str()).await
     }
 
     async fn delete(&self, id: &ResourceId, api: Api) -> Result<Handle, Error> {
-        self.arm.begin(&Call::delete(id.as_str(), api), Kind::Delete, id.as_str()).await
+        self.arm.begin(&Call::delete(id.as_str(), api), OperationKind::Delete, id.as_str()).await
     }
 }
 
-/// The body of a resource that may be put whether it exists or not: all that can be read of it is all that there is.
+/// The body of a resource that may safely be PUT over an existing one, because every field of it can be read.
 trait Puttable: Serialize + Sync {
-    /// The provider's version.
+    /// The resource provider.
     const API: Api;
 }
 
@@ -104,7 +102,7 @@ impl Puttable for crate::models::gallery::GalleryPut<'_> {
     const API: Api = Api::Gallery;
 }
 
-impl Puttable for crate::models::line::DefinitionPut<'_> {
+impl Puttable for crate::models::definition::DefinitionPut<'_> {
     const API: Api = Api::Gallery;
 }
 
@@ -124,7 +122,7 @@ impl Puttable for crate::models::machine::MachinePut<'_> {
     const API: Api = Api::Compute;
 }
 
-/// A resource that lacks what every such resource has.
-fn lacking(resource: &ResourceId) -> impl Fn(&'static str) -> Error + '_ {
-    move |field| Error::Lacks { resource: resource.to_string(), field }
+/// Returns a constructor for [`Error::MissingField`] of this resource.
+fn missing_field(resource: &ResourceId) -> impl Fn(&'static str) -> Error + '_ {
+    move |field| Error::MissingField { resource: resource.to_string(), field }
 }

@@ -1,7 +1,7 @@
-//! Azure: credentials, ARM client, Factory and Machines.
+//! Azure: credentials, ARM client, and the implementation of `Factory` and `Machines`.
 //!
-//! [`login`] finds out who asks and where, [`wire`] carries requests, [`arm`] gives them meaning (errors, retries, long operations), and
-//! [`Azure`] puts the engine's verbs on top. Nothing here reads the environment or the clock by itself.
+//! [`login`] selects the identity and the cloud, [`wire`] sends requests, [`arm`] interprets responses (errors, retries, long-running
+//! operations), and [`Azure`] implements the ports. Nothing in this crate reads the environment or the clock by itself.
 
 pub mod arm;
 mod edge;

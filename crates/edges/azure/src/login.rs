@@ -1,4 +1,4 @@
-//! Who asks, and which cloud.
+//! Identity and cloud: which credential to use, and which endpoints.
 
 mod azure_json;
 mod choose;
@@ -17,6 +17,6 @@ pub use cloud::{BadCloud, Cloud};
 pub use credential::{Identity, Login, ManagedIdentity, ServicePrincipal};
 pub use discovery::discover;
 pub use environment::Environment;
-pub use error::{LoginError, Place};
-pub use renewing::Renewing;
+pub use error::{LoginError, Position};
+pub use renewing::RenewingCredential;
 pub use stack::read_stack_file;

@@ -1,21 +1,21 @@
-//! What is read of Azure's resources and written to them: exactly what is used. Nothing that was read is ever written back whole, so that
-//! unknown fields need not be kept.
+//! Request and response bodies, limited to the fields that kiln uses. kiln never writes a body back that it read, so unknown fields need
+//! not be preserved.
 
-#![expect(clippy::struct_field_names, reason = "the fields have the names that Azure gives them")]
+#![expect(clippy::struct_field_names, reason = "fields are named as in Azure's API")]
 
 pub(crate) mod access;
 pub(crate) mod canary;
+pub(crate) mod definition;
 pub(crate) mod disk;
 pub(crate) mod extension;
 pub(crate) mod gallery;
 pub(crate) mod image_reference;
 pub(crate) mod instance;
 pub(crate) mod landscape;
-pub(crate) mod line;
 pub(crate) mod machine;
 pub(crate) mod patch;
+pub(crate) mod published;
 pub(crate) mod scale_set;
-pub(crate) mod shelf;
 pub(crate) mod snapshot;
 pub(crate) mod version;
 
@@ -27,7 +27,7 @@ pub(crate) struct Reference {
     pub(crate) id: String,
 }
 
-/// Azure writes an absent list or map as `null`, as nothing, or as an empty one.
+/// Deserializes an absent list or map, for which Azure writes `null`, an empty value, or nothing.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

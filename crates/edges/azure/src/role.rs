@@ -1,4 +1,4 @@
-//! The smallest role that the operation works with: each action, and what it is for.
+//! The smallest Azure role that kiln needs: each action and its purpose.
 
 use kiln_types::{Need, NeededFor};
 
@@ -19,54 +19,54 @@ const fn only(what: &'static str, action: &'static str, needed_to: &'static str)
     Need { action, needed_to, needed_for: NeededFor::Only(what) }
 }
 
-/// Every action, by resource. A role with these `actions` and no others is enough.
+/// All actions, by resource. A custom role with exactly these `actions` is sufficient.
 pub const ACTIONS: [Need; 30] = [
     always("Microsoft.Compute/galleries/read", "find the gallery"),
-    always("Microsoft.Compute/galleries/write", "make the gallery"),
+    always("Microsoft.Compute/galleries/write", "create the gallery"),
     always("Microsoft.Compute/galleries/images/read", "find the pool's image definition"),
-    always("Microsoft.Compute/galleries/images/write", "make and tag the pool's image definition"),
-    always("Microsoft.Compute/galleries/images/versions/read", "see the image versions"),
+    always("Microsoft.Compute/galleries/images/write", "create and tag the pool's image definition"),
+    always("Microsoft.Compute/galleries/images/versions/read", "list the image versions"),
     always("Microsoft.Compute/galleries/images/versions/write", "publish, exclude and include a version"),
-    always("Microsoft.Compute/galleries/images/versions/delete", "remove old and failed versions"),
-    always("Microsoft.Compute/snapshots/read", "find the copy of the donor's disk"),
-    always("Microsoft.Compute/snapshots/write", "copy the donor's disk"),
-    always("Microsoft.Compute/snapshots/delete", "remove the copy of the donor's disk"),
+    always("Microsoft.Compute/galleries/images/versions/delete", "delete old and failed versions"),
+    always("Microsoft.Compute/snapshots/read", "find the snapshot of the donor's disk"),
+    always("Microsoft.Compute/snapshots/write", "create the snapshot of the donor's disk"),
+    always("Microsoft.Compute/snapshots/delete", "delete the snapshot of the donor's disk"),
     always("Microsoft.Compute/disks/read", "read the donor's disk"),
-    always("Microsoft.Compute/disks/beginGetAccess/action", "copy the donor's disk"),
+    always("Microsoft.Compute/disks/beginGetAccess/action", "create the snapshot of the donor's disk"),
     always("Microsoft.Compute/virtualMachineScaleSets/read", "read the pool"),
-    always("Microsoft.Compute/virtualMachineScaleSets/write", "change the pool's model, make the canary"),
-    always("Microsoft.Compute/virtualMachineScaleSets/delete", "remove the canary"),
-    always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read", "read the donor and its neighbours"),
+    always("Microsoft.Compute/virtualMachineScaleSets/write", "change the pool's model, create the canary"),
+    always("Microsoft.Compute/virtualMachineScaleSets/delete", "delete the canary"),
+    always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read", "read the donor and the other instances"),
     always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/write", "protect the donor"),
-    always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action", "turn the donor off"),
-    always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/start/action", "turn the donor on"),
-    always("Microsoft.Compute/virtualMachineScaleSets/extensions/delete", "take the script extension out of the model"),
-    always("Microsoft.Compute/locations/operations/read", "see how far an operation is"),
-    only("refresh", "Microsoft.Compute/virtualMachineScaleSets/delete/action", "remove nodes that run an old version"),
+    always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action", "stop the donor"),
+    always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/start/action", "start the donor"),
+    always("Microsoft.Compute/virtualMachineScaleSets/extensions/delete", "remove the script extension from the model"),
+    always("Microsoft.Compute/locations/operations/read", "poll long-running operations"),
+    only("refresh", "Microsoft.Compute/virtualMachineScaleSets/delete/action", "delete nodes that run an old version"),
     only(
         "--deallocate",
         "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/deallocate/action",
-        "give the donor's hardware back while it is off",
+        "deallocate the donor",
     ),
     only(
         "rollback --to original",
         "Microsoft.Compute/virtualMachineScaleSets/extensions/read",
-        "see whether the script extension is in the model",
+        "check whether the model has the script extension",
     ),
     only(
         "rollback --to original",
         "Microsoft.Compute/virtualMachineScaleSets/extensions/write",
-        "put the script extension back into the model",
+        "restore the script extension in the model",
     ),
     only(
         "--disk-encryption-set",
         "Microsoft.Compute/diskEncryptionSets/read",
-        "encrypt the copies of a version with keys of your own",
+        "encrypt image replicas with your own keys",
     ),
-    linked(JOIN_SUBNET, "change a model whose machines are in the subnet, and make the canary there"),
-    linked(JOIN_SECURITY_GROUP, "change a model whose machines are in the security group"),
-    linked(JOIN_BACKEND_POOL, "change a model whose machines are behind the load balancer"),
-    linked(ASSIGN_IDENTITY, "change a model whose machines have the identity"),
+    linked(JOIN_SUBNET, "change a model with machines in the subnet, and create the canary there"),
+    linked(JOIN_SECURITY_GROUP, "change a model with machines in the security group"),
+    linked(JOIN_BACKEND_POOL, "change a model with machines behind the load balancer"),
+    linked(ASSIGN_IDENTITY, "change a model with machines that have the identity"),
 ];
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_action_is_asked_for_twice_and_none_holds_a_pattern() {
+    fn actions_are_unique_and_contain_no_wildcards() {
         let distinct: BTreeSet<_> = ACTIONS.iter().map(|need| need.action.to_ascii_lowercase()).collect();
         assert_eq!(distinct.len(), ACTIONS.len());
         assert!(ACTIONS.iter().all(|need| !need.action.contains('*')));

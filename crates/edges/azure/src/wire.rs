@@ -1,4 +1,4 @@
-//! What carries requests, and what watches them on their way.
+//! Transports and pipeline policies.
 
 mod fresh_token;
 mod guard;
@@ -8,8 +8,8 @@ mod metadata;
 mod recorder;
 
 pub use fresh_token::FreshTokenPolicy;
-pub use guard::{Refusal, WireGuard};
+pub use guard::{Refusal, RequestGuard};
 pub use http::{CaError, HttpOptions, http_client};
 pub use in_process::InProcess;
 pub use metadata::{METADATA_ADDRESS, MetadataRoute};
-pub use recorder::{Exchange, Recorder, Recording};
+pub use recorder::{Exchange, Recorder, RecordingClient};

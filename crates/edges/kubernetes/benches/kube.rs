@@ -1,7 +1,8 @@
-//! Drain beside `kubectl drain`, and lists and watches as the cluster grows, on a real API server. Figures are ratios within one run.
+//! Compares drain with `kubectl drain`, and measures lists and watches as the cluster grows, on a real API server. Figures are ratios
+//! within one run.
 
 #[path = "../tests/common/mod.rs"]
-#[expect(dead_code, reason = "the bench makes pods of one class and reads no table")]
+#[expect(dead_code, reason = "the bench creates pods of one class and does not read the table")]
 mod common;
 
 use std::process::Stdio;
@@ -11,7 +12,7 @@ use control_plane::{ControlPlane, Options};
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kiln_kubernetes::drain::{DrainOptions, Flags};
-use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, ReadyWhen, Spread, WallClock, connect};
+use kiln_kubernetes::{Cluster, ClusterOptions, Jitter, NodeName, ReadyWhen, WallClock, connect};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -20,9 +21,9 @@ use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// A node's usual most.
+/// The kubelet's default maximum.
 const PODS: usize = 110;
-/// Odd, for a median. The machine is shared.
+/// Odd, for a median: the machine is shared.
 const TRIES: usize = 5;
 const SIZES: [usize; 4] = [500, 1000, 2500, 5000];
 const LONG: Duration = Duration::from_mins(5);
@@ -34,12 +35,12 @@ async fn main() {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("its cluster");
     let client = connect(config).expect("a client");
     let clock = WallClock::new(|| jiff::Timestamp::UNIX_EPOCH);
-    let cluster = Cluster::new(client.clone(), ClusterOptions { spread: Spread::none(), clock });
+    let cluster = Cluster::new(client.clone(), ClusterOptions { jitter: Jitter::none(), clock });
     drains(&plane, &client, &cluster).await;
     growth(&client, &cluster).await;
 }
 
-/// Drains equal nodes in turn, by one and by the other.
+/// Drains equal nodes with kiln and kubectl in turn.
 async fn drains(plane: &ControlPlane, client: &Client, cluster: &Cluster) {
     let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let space = serde_json::from_value(json!({"metadata": {"name": "shop"}})).expect("a namespace");
@@ -66,20 +67,20 @@ async fn drains(plane: &ControlPlane, client: &Client, cluster: &Cluster) {
     println!("drain of {PODS} pods, median of {TRIES}: {:.2} of kubectl's time", ours / theirs);
 }
 
-/// How the cost of a list and of noticing a change grows: each figure is against the first row's, the list per node.
+/// Measures how the cost of a list and the delay of a watch grow, relative to the first row; the list per node.
 async fn growth(client: &Client, cluster: &Cluster) {
-    println!("nodes   list, per node   a change noticed");
+    println!("nodes   list, per node   change noticed");
     let nodes: Api<Node> = Api::all(client.clone());
-    // The nodes of the drains are there too; the first row's size includes them.
-    let mut there = nodes.list_metadata(&ListParams::default()).await.expect("a list").items.len();
+    // The nodes of the drains exist too; the first row's size includes them.
+    let mut existing = nodes.list_metadata(&ListParams::default()).await.expect("a list").items.len();
     let mut first: Option<[f64; 2]> = None;
     for size in SIZES {
-        let made = stream::iter(there..size).map(|number| {
+        let made = stream::iter(existing..size).map(|number| {
             let nodes = nodes.clone();
             async move { nodes.create(&PostParams::default(), &node(&format!("n-{number}"))).await.expect("a node") }
         });
         made.buffer_unordered(50).for_each(|_| async {}).await;
-        there = size;
+        existing = size;
         let (mut listed, mut noticed) = (Vec::new(), Vec::new());
         for _ in 0..TRIES {
             let began = Instant::now();
@@ -94,22 +95,22 @@ async fn growth(client: &Client, cluster: &Cluster) {
     }
 }
 
-/// How long after a node says that it is ready who waits for it knows.
+/// The time from a node's `Ready` condition until a waiting caller sees it.
 async fn notice(nodes: &Api<Node>, cluster: &Cluster) -> Duration {
-    let say = |ready: &'static str| {
+    let set_ready = |ready: &'static str| {
         let condition = json!({"type": "Ready", "status": ready, "reason": "Kubelet", "message": ""});
         Patch::Merge(json!({"status": {"conditions": [condition]}}))
     };
     let (name, params) = ("n-499", PatchParams::default());
-    nodes.patch_status(name, &params, &say("False")).await.expect("a node");
+    nodes.patch_status(name, &params, &set_ready("False")).await.expect("a node");
     let waiting = {
         let (cluster, name): (Cluster, NodeName) = (cluster.clone(), name.parse().expect("a name"));
         tokio::spawn(async move { cluster.wait_ready(&name, &ReadyWhen::Now, LONG).await.map(|_| Instant::now()) })
     };
-    // By then it watches.
+    // By then the watch is established.
     sleep(Duration::from_millis(300)).await;
     let began = Instant::now();
-    nodes.patch_status(name, &params, &say("True")).await.expect("a node");
+    nodes.patch_status(name, &params, &set_ready("True")).await.expect("a node");
     waiting.await.expect("no panic").expect("a ready node") - began
 }
 
@@ -125,14 +126,14 @@ async fn full_node(client: &Client, name: &str) -> NodeName {
     name.parse().expect("a name")
 }
 
-/// A node as large as a usual one.
+/// A node object of the usual size.
 fn node(name: &str) -> Node {
     let filler = "x".repeat(8 * 1024);
     serde_json::from_value(json!({"metadata": {"name": name, "annotations": {"example.invalid/filler": filler}}}))
         .expect("a node")
 }
 
-/// Lets pods that were told to end be gone at once, so that what is measured is who tells them.
+/// Removes terminating pods at once, so that only the eviction is measured.
 fn play_kubelet(client: &Client) -> JoinHandle<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "shop");
     tokio::spawn(async move {

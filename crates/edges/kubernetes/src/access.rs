@@ -1,4 +1,4 @@
-//! Asking the server what this caller may do, before anything is touched.
+//! Checks what the caller is allowed to do, before anything is changed.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -6,28 +6,27 @@ use kube::Api;
 use kube::api::PostParams;
 use tokio::time::Instant;
 
-use crate::call::PATIENCE;
 use crate::name::Namespace;
 use crate::rbac::{Permission, Scope};
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
-/// As many questions at a time as a drain has evictions.
+/// The same as the number of parallel evictions of a drain.
 const PARALLEL: usize = 10;
 
 /// Whether a permission is granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     pub permission: Permission,
-    /// Whether the server would let this caller do it.
     pub allowed: bool,
-    /// What the server says about it; often nothing.
+    /// The authorizer's explanation; often empty.
     pub reason: String,
 }
 
 impl Cluster {
-    /// Asks the server about each permission, those of a namespace in this one. The answers come in the order of the questions. Everybody
-    /// who is known to a server may ask this about himself.
-    pub async fn access(&self, namespace: &Namespace, permissions: &[Permission]) -> Result<Vec<Access>, Error> {
+    /// Reviews each permission; those of scope [`Scope::Namespace`] are checked in `namespace`. The results have the order of `permissions`.
+    /// Every authenticated caller may review its own access.
+    pub async fn check_access(&self, namespace: &Namespace, permissions: &[Permission]) -> Result<Vec<Access>, Error> {
         stream::iter(permissions.iter().copied())
             .map(|permission| self.review(namespace, permission))
             .buffered(PARALLEL)
@@ -48,7 +47,7 @@ impl Cluster {
             namespace: (permission.scope == Scope::Namespace).then(|| namespace.to_string()),
             ..ResourceAttributes::default()
         };
-        let question = SelfSubjectAccessReview {
+        let review = SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(attributes),
                 ..SelfSubjectAccessReviewSpec::default()
@@ -56,11 +55,11 @@ impl Cluster {
             ..SelfSubjectAccessReview::default()
         };
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
-        let (params, deadline) = (PostParams::default(), Instant::now() + PATIENCE);
-        let what = format!("ask whether `{}` on `{}` is allowed", permission.verb, permission.resource);
-        let answer = self.persist(&what, deadline, || api.create(&params, &question)).await?;
-        let status = answer.status.unwrap_or_default();
-        let reason = [status.reason, status.evaluation_error].into_iter().flatten().filter(|said| !said.is_empty());
+        let (params, deadline) = (PostParams::default(), Instant::now() + RETRY_FOR);
+        let action = format!("check whether `{}` on `{}` is allowed", permission.verb, permission.resource);
+        let reviewed = self.retry(&action, deadline, || api.create(&params, &review)).await?;
+        let status = reviewed.status.unwrap_or_default();
+        let reason = [status.reason, status.evaluation_error].into_iter().flatten().filter(|text| !text.is_empty());
         Ok(Access { permission, allowed: status.allowed, reason: reason.collect::<Vec<_>>().join("; ") })
     }
 }

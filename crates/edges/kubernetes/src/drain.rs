@@ -1,22 +1,22 @@
-//! Drain: which pods leave a node, and the driver that makes them.
+//! Drain: which pods leave a node, and the driver that evicts them.
 //!
-//! [`decide`] says what becomes of a pod, [`judge`] what the server's answer to an eviction means; both are tables, written in
-//! `docs/reference/drain.md`. The driver lists, decides, asks and lists again until nothing that must leave is left.
+//! [`decide`] chooses what happens to a pod, [`classify`] interprets the server's response to an eviction; both implement tables of
+//! `docs/reference/drain.md`. The driver lists the pods, decides, evicts, and lists again until no pod remains that must leave.
 
-mod answer;
-mod ask;
+mod cordon;
 mod decide;
 mod driver;
-mod failure;
+mod error;
+mod evict;
 mod force;
-mod held;
-mod ledger;
+mod outcome;
 mod pod;
 mod progress;
+mod tracker;
 
-pub use answer::{EvictAnswer, judge};
-pub use decide::{BlockReason, Flags, SkipReason, Verdict, decide};
+pub use decide::{BlockReason, EvictionDecision, Flags, SkipReason, decide};
 pub use driver::{DrainOptions, Drained};
-pub use failure::{DrainError, Left, LeftBecause};
+pub use error::{DrainError, RemainReason, RemainingPod};
+pub use outcome::{EvictionOutcome, classify};
 pub use pod::{Controller, PodFacts, PodId};
 pub use progress::Progress;

@@ -1,4 +1,4 @@
-//! Where an API server is, what it is trusted by, and which certificates it shows to anybody.
+//! The address of an API server, the certificates that it is trusted by, and those that it presents.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +17,19 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::Error;
-use crate::call::{REQUEST_LIMIT, once};
+use crate::request::{REQUEST_LIMIT, once};
 
-/// An API server, by its address and by what is trusted of it.
+/// An API server: its address and the certificate authorities that it is trusted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub url: String,
-    /// The certificates that vouch for it, PEM, where somebody who is trusted said so.
+    /// CA certificates (PEM) from a trusted source, such as a kubeconfig.
     pub trusted: Option<String>,
 }
 
 impl Endpoint {
-    /// What a kubeconfig or a pod's own files say. A kubeconfig that trusts anybody vouches for nobody.
-    pub fn of(config: &Config) -> Self {
+    /// The server of a kubeconfig or of a pod's service account. With `insecure-skip-tls-verify` the CA is not trusted either.
+    pub fn from_config(config: &Config) -> Self {
         let trusted = config.root_cert.as_ref().filter(|certificates| !certificates.is_empty());
         let trusted = trusted.filter(|_| !config.accept_invalid_certs);
         Self {
@@ -38,12 +38,12 @@ impl Endpoint {
         }
     }
 
-    /// An address that nobody vouches for.
-    pub fn unknown(url: impl Into<String>) -> Self {
+    /// A server without a trusted CA.
+    pub fn untrusted(url: impl Into<String>) -> Self {
         Self { url: url.into().trim_end_matches('/').to_owned(), trusted: None }
     }
 
-    /// A client's configuration that trusts these certificates alone and shows no credential.
+    /// A client configuration that trusts only these certificates and sends no credential.
     pub fn anonymous(&self, pem_certificates: &str) -> Result<Config, Error> {
         let mut config = Config::new(self.uri()?);
         config.root_cert = Some(ders(pem_certificates));
@@ -51,37 +51,37 @@ impl Endpoint {
         Ok(config)
     }
 
-    /// The certificates that the server shows, PEM each, its own first. Nothing is sent to it: the handshake ends once they are seen.
-    pub async fn shown(&self) -> Result<Vec<String>, Error> {
+    /// The certificates that the server presents (PEM), its own first. No request is sent: the handshake is aborted after the certificates.
+    pub async fn presented_certificates(&self) -> Result<Vec<String>, Error> {
         let failed = |source: std::io::Error| Error::Handshake { server: self.url.clone(), source };
         let bad = || failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "the URL has no host"));
         let uri = self.uri()?;
         let host = uri.host().ok_or_else(bad)?.trim_matches(['[', ']']).to_owned();
         let name = ServerName::try_from(host.clone()).map_err(|_| bad())?;
-        let seen = Arc::new(Onlooker::default());
+        let recorder = Arc::new(CertificateRecorder::default());
         let config = ClientConfig::builder_with_provider(kiln_tls::provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| failed(std::io::Error::other(error)))?
             .dangerous()
-            .with_custom_certificate_verifier(seen.clone())
+            .with_custom_certificate_verifier(recorder.clone())
             .with_no_client_auth();
         let connector = TlsConnector::from(Arc::new(config));
         let port = uri.port_u16().unwrap_or(443);
-        let met = timeout(REQUEST_LIMIT, async {
+        let handshake = timeout(REQUEST_LIMIT, async {
             let stream = TcpStream::connect((host.as_str(), port)).await?;
             connector.connect(name, stream).await
         });
-        let met = met.await.map_err(|_| failed(std::io::ErrorKind::TimedOut.into()))?;
-        let shown = std::mem::take(&mut *seen.0.lock().unwrap_or_else(PoisonError::into_inner));
-        match met {
-            Err(error) if shown.is_empty() => Err(failed(error)),
-            _ => Ok(shown.iter().map(|der| pem(der)).collect()),
+        let handshake = handshake.await.map_err(|_| failed(std::io::ErrorKind::TimedOut.into()))?;
+        let presented = std::mem::take(&mut *recorder.0.lock().unwrap_or_else(PoisonError::into_inner));
+        match handshake {
+            Err(error) if presented.is_empty() => Err(failed(error)),
+            _ => Ok(presented.iter().map(|der| pem(der)).collect()),
         }
     }
 
-    /// The certificates that the cluster offers to whoever wants to join it, PEM each: kubeadm keeps them where anybody may read. Nobody
-    /// vouches for the answer, so it is worth nothing without a pin; no credential is shown to get it.
-    pub async fn offered(&self) -> Result<Sourced<Vec<String>>, Error> {
+    /// The CA certificates (PEM) that kubeadm publishes for joining nodes, in the public `ConfigMap` `cluster-info`. The response is not
+    /// authenticated, so it is worthless without a pin; no credential is sent.
+    pub async fn published_certificates(&self) -> Result<Sourced<Vec<String>>, Error> {
         let call = "GET /api/v1/namespaces/kube-public/configmaps/cluster-info".to_owned();
         let mut config = Config::new(self.uri()?);
         config.accept_invalid_certs = true;
@@ -106,17 +106,17 @@ impl Endpoint {
     }
 }
 
-/// Looks at what is shown, and trusts nobody.
+/// Records the presented certificates and rejects all of them.
 #[derive(Default)]
-struct Onlooker(Mutex<Vec<CertificateDer<'static>>>);
+struct CertificateRecorder(Mutex<Vec<CertificateDer<'static>>>);
 
-impl fmt::Debug for Onlooker {
+impl fmt::Debug for CertificateRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Onlooker")
+        f.write_str("CertificateRecorder")
     }
 }
 
-impl ServerCertVerifier for Onlooker {
+impl ServerCertVerifier for CertificateRecorder {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -127,7 +127,7 @@ impl ServerCertVerifier for Onlooker {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let all = std::iter::once(end_entity).chain(intermediates).map(|der| der.clone().into_owned());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
-        Err(rustls::Error::General("its certificates were seen, which was all that was wanted".to_owned()))
+        Err(rustls::Error::General("handshake aborted after the certificates".to_owned()))
     }
 
     fn verify_tls12_signature(
@@ -136,7 +136,7 @@ impl ServerCertVerifier for Onlooker {
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("nobody is trusted here".to_owned()))
+        Err(rustls::Error::General("no certificate is trusted here".to_owned()))
     }
 
     fn verify_tls13_signature(
@@ -156,7 +156,7 @@ impl ServerCertVerifier for Onlooker {
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// As everybody writes it: lines of 64.
+/// Encodes with 64 characters per line.
 fn pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut pem = format!("{BEGIN}\n");
@@ -170,7 +170,7 @@ fn pem(der: &[u8]) -> String {
     pem + END + "\n"
 }
 
-/// The certificates of a text; what is none is left out.
+/// Decodes all certificates of a text and skips everything else.
 fn ders(pem: &str) -> Vec<Vec<u8>> {
     let blocks = pem.split(BEGIN).skip(1).filter_map(|rest| rest.split_once(END));
     let body = |(body, _): (&str, &str)| body.chars().filter(|c| !c.is_whitespace()).collect::<String>();
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_survive_their_text() {
+    fn pem_round_trips() {
         let long: Vec<u8> = (0..200).collect();
         let text = pem(&long) + &pem(b"0");
         assert_eq!(ders(&text), [long, b"0".to_vec()]);
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_that_trusts_anybody_vouches_for_nobody() {
+    fn insecure_kubeconfig_has_no_trusted_ca() {
         let mut config = Config::new("https://k8s.example:6443/".parse().unwrap());
         config.root_cert = Some(vec![b"0".to_vec()]);
-        let endpoint = Endpoint::of(&config);
+        let endpoint = Endpoint::from_config(&config);
         assert_eq!(endpoint.url, "https://k8s.example:6443");
         assert_eq!(endpoint.trusted, Some(pem(b"0")));
         config.accept_invalid_certs = true;
-        assert_eq!(Endpoint::of(&config).trusted, None);
+        assert_eq!(Endpoint::from_config(&config).trusted, None);
     }
 }

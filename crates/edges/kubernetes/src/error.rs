@@ -1,4 +1,4 @@
-//! What can go wrong between this client and the API server.
+//! Errors between this client and the API server.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use kube::core::Status;
 use crate::name::{NodeName, Owner};
 use crate::task::Task;
 
-/// What the API server says when it refuses a request.
+/// A `Status` with which the API server rejected a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ApiStatus {
     /// The HTTP status.
     pub code: u16,
-    /// The machine's word for it; empty when the answer was no Kubernetes status.
+    /// The machine-readable reason; empty when the response was not a Kubernetes `Status`.
     pub reason: String,
     pub message: String,
-    /// The machine's words and sentences for each cause.
+    /// Machine-readable reason and message of each cause.
     pub causes: Vec<(String, String)>,
-    /// How long the server asks to wait.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
-impl Answer {
-    /// Whether one of the causes has this word.
+impl ApiStatus {
+    /// Whether one of the causes has this reason.
     pub fn has_cause(&self, reason: &str) -> bool {
         self.causes.iter().any(|(cause, _)| cause == reason)
     }
 }
 
-impl From<&Status> for Answer {
+impl From<&Status> for ApiStatus {
     fn from(status: &Status) -> Self {
         let details = status.details.as_ref();
         let seconds = details.map_or(0, |details| details.retry_after_seconds);
@@ -45,7 +45,7 @@ impl From<&Status> for Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ApiStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.code, self.message)?;
         for (_, cause) in self.causes.iter().filter(|(_, cause)| !self.message.contains(cause.as_str())) {
@@ -55,170 +55,84 @@ impl fmt::Display for Answer {
     }
 }
 
-/// What can go wrong between this client and the API server.
+/// Errors between this client and the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server answered with an error.
-    #[error("{what}: {answer}")]
-    Answered {
-        /// What was asked for.
-        what: String,
-        answer: Answer,
-    },
-    /// No answer came. Whether the server acted is unknown.
-    #[error("{what}: no answer from the API server")]
-    Unanswered {
-        /// What was asked for.
-        what: String,
-        /// What the client says.
-        source: Box<kube::Error>,
-    },
-    /// No answer came in time. Whether the server acted is unknown.
-    #[error("{what}: no answer from the API server within {} s", after.as_secs())]
-    Silent {
-        /// What was asked for.
-        what: String,
-        /// How long it was waited for.
-        after: Duration,
-    },
-    /// The two do not trust each other, or one of them speaks no TLS. Asking again does not help.
-    #[error("{what}: the API server is not one that this kubeconfig trusts: {}", root(source.as_ref()))]
-    Distrusted {
-        /// What was asked for.
-        what: String,
-        /// What the client says.
-        source: Box<kube::Error>,
-    },
-    /// The server's certificates could not be seen.
+    #[error("{action}: {status}")]
+    Api { action: String, status: ApiStatus },
+    /// No response arrived. Whether the server acted is unknown.
+    #[error("{action}: no response from the API server")]
+    NoResponse { action: String, source: Box<kube::Error> },
+    /// No response arrived in time. Whether the server acted is unknown.
+    #[error("{action}: no response from the API server within {} s", after.as_secs())]
+    Timeout { action: String, after: Duration },
+    /// The TLS handshake failed because one side does not trust the other, or does not speak TLS. A retry does not help.
+    #[error("{action}: the API server is not trusted by this kubeconfig: {}", root(source.as_ref()))]
+    Untrusted { action: String, source: Box<kube::Error> },
+    /// The server's certificates could not be read.
     #[error("TLS handshake with `{server}`: {source}")]
-    Handshake {
-        server: String,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// The request could not be made, or the answer not be read.
-    #[error("{what}: {source}")]
-    Unreadable {
-        /// What was asked for.
-        what: String,
-        /// What the client says.
-        source: Box<kube::Error>,
-    },
-    /// Somebody else wrote at the same time, again and again.
-    #[error("{what}: somebody else changed it {attempts} times in a row while it was being written")]
-    Contended {
-        /// What was to be written.
-        what: String,
-        /// How often it was tried.
-        attempts: u32,
-    },
+    Handshake { server: String, source: std::io::Error },
+    /// The request could not be built, or the response could not be decoded.
+    #[error("{action}: {source}")]
+    Client { action: String, source: Box<kube::Error> },
+    /// Every attempt conflicted with another writer.
+    #[error("{action}: {attempts} attempts conflicted with other writers")]
+    Contended { action: String, attempts: u32 },
     /// Another owner holds the node.
     #[error("node `{node}` is held by `{by}`; only `{by}` can release it")]
-    HeldByAnother {
-        node: NodeName,
-        /// Who holds it.
-        by: Owner,
-    },
-    /// What an annotation of ours holds is not what we write.
+    HeldByAnother { node: NodeName, by: Owner },
+    /// An annotation of kiln's has content that kiln does not write.
     #[error(
-        "node `{node}`: annotation `{annotation}` holds `{text}`: {source}; remove it by hand once nobody holds the node"
+        "node `{node}`: annotation `{annotation}` is invalid: {source}: `{text}`; remove the annotation if no run holds the node"
     )]
-    BadAnnotation {
-        node: NodeName,
-        annotation: &'static str,
-        /// What it holds.
-        text: String,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// More than one node says that it is the same machine.
-    #[error("the nodes {} all have the provider id `{id}`; delete the stale ones", list(nodes))]
-    SameProviderId { id: String, nodes: Vec<NodeName> },
+    BadAnnotation { node: NodeName, annotation: &'static str, text: String, source: serde_json::Error },
+    /// More than one node claims to be the same machine.
+    #[error("the nodes {} all have the provider id `{id}`; delete the stale Node objects", list(nodes))]
+    DuplicateProviderId { id: String, nodes: Vec<NodeName> },
     /// A node did not become ready in time.
     #[error("node `{node}` is not ready after {} s: {reason}", waited.as_secs())]
     NotReady {
         node: NodeName,
-        /// How long it was waited for.
         waited: Duration,
-        /// What its conditions last said.
+        /// The last condition seen.
         reason: String,
     },
-    /// A pod did not do on a node what it was made for.
-    #[error("task `{task}` on node `{node}` failed: pod `{pod}`: {why}")]
-    TaskFailed {
-        node: NodeName,
-        /// What was to be done there.
-        task: Task,
-        pod: String,
-        /// What became of it.
-        why: String,
-    },
-    /// What an object of ours holds is not what we write.
-    #[error("{what}: {source}")]
-    BadContent {
-        /// What was being read.
-        what: String,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// What a Secret of ours holds is not what we write. What stands there is not shown.
-    #[error("{what}: key `{key}` cannot be read at line {line}, column {column}")]
-    BadSecret {
-        /// What was being read.
-        what: String,
-        key: &'static str,
-        line: usize,
-        /// Where in the line.
-        column: usize,
-    },
-    /// An object would be larger than the server takes.
-    #[error("{what}: it would have {size} bytes, more than {limit}")]
-    TooLarge {
-        /// What was being written.
-        what: String,
-        /// How large it would be.
-        size: usize,
-        /// How large it may be.
-        limit: usize,
-    },
-    /// The lease of a pool is somebody else's.
+    /// A pod did not complete its task on a node.
+    #[error("task `{task}` on node `{node}` failed: pod `{pod}`: {reason}")]
+    TaskFailed { node: NodeName, task: Task, pod: String, reason: String },
+    /// An object of kiln's has content that kiln does not write.
+    #[error("{action}: {source}")]
+    BadContent { action: String, source: serde_json::Error },
+    /// A Secret of kiln's has content that kiln does not write. The error does not quote it.
+    #[error("{action}: key `{key}` is invalid at line {line}, column {column}")]
+    BadSecret { action: String, key: &'static str, line: usize, column: usize },
+    /// An object would exceed the server's size limit.
+    #[error("{action}: the object would be {size} bytes, the limit is {limit} bytes")]
+    TooLarge { action: String, size: usize, limit: usize },
+    /// Another run holds the lease of a pool.
     #[error("lease `{lease}` is held by `{by}`")]
-    LeaseHeld {
-        lease: String,
-        /// Who holds it.
-        by: String,
-    },
-    /// The lease of a pool was ours and is not any more.
-    #[error("lease `{lease}` was lost: {why}; nothing may be done on the pool's behalf any more")]
-    LeaseLost {
-        lease: String,
-        /// How it was lost.
-        why: String,
-    },
-    /// Somebody else wrote the journal since it was read.
-    #[error("journal `{journal}` was written by somebody else since it was read; this run stops, the other goes on")]
+    LeaseHeld { lease: String, by: String },
+    /// The lease of a pool was ours and no longer is.
+    #[error("lease `{lease}` was lost: {reason}; this run must not act on the pool any more")]
+    LeaseLost { lease: String, reason: String },
+    /// Another process wrote the journal after it was read.
+    #[error("journal `{journal}` was changed by another process; this run stops, the other one continues")]
     JournalConflict { journal: String },
-    /// The journal has grown beyond what a `ConfigMap` can hold.
-    #[error("journal `{journal}` would have {size} bytes, more than {limit}; remove finished runs from it")]
-    JournalTooLarge {
-        journal: String,
-        /// How large it would be.
-        size: usize,
-        /// How large it may be.
-        limit: usize,
-    },
-    /// What the journal holds is not what we write.
+    /// The journal has reached the size limit of a `ConfigMap`.
+    #[error("journal `{journal}` would be {size} bytes, the limit is {limit} bytes; remove finished runs from it")]
+    JournalTooLarge { journal: String, size: usize, limit: usize },
+    /// The journal has content that kiln does not write.
     #[error("journal `{journal}`, entry {line}: {source}")]
     JournalUnreadable {
         journal: String,
-        /// The entry, counted from 1.
+        /// The number of the entry, starting at 1.
         line: usize,
-        /// What is wrong with it.
         source: serde_json::Error,
     },
 }
 
-/// TLS tells what it cannot accept as invalid data; a connection that breaks has another kind.
+/// rustls reports action it rejects as `InvalidData`; a broken connection has another kind.
 fn is_distrust(error: &kube::Error) -> bool {
     chain(error).any(|cause| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData)
@@ -227,7 +141,7 @@ fn is_distrust(error: &kube::Error) -> bool {
 
 type Cause = dyn std::error::Error + 'static;
 
-/// An error and what is below it. An I/O error's own `source` leaves out what it wraps.
+/// An error and its sources. The `source` of an I/O error skips the error that it wraps.
 fn chain(error: &Cause) -> impl Iterator<Item = &Cause> {
     std::iter::successors(Some(error), |error| {
         match error.downcast_ref::<std::io::Error>().map(std::io::Error::get_ref) {
@@ -246,62 +160,61 @@ fn list(nodes: &[NodeName]) -> String {
 }
 
 impl Error {
-    /// Says what a failed request was for.
-    pub(crate) fn of(what: impl Into<String>, error: kube::Error) -> Self {
-        let what = what.into();
+    /// Adds the attempted action to a client error.
+    pub(crate) fn from_kube(action: impl Into<String>, error: kube::Error) -> Self {
+        let action = action.into();
         match error {
-            kube::Error::Api(status) => Self::Answered { what, answer: Answer::from(status.as_ref()) },
-            _ if is_distrust(&error) => Self::Distrusted { what, source: Box::new(error) },
+            kube::Error::Api(status) => Self::Api { action, status: ApiStatus::from(status.as_ref()) },
+            _ if is_distrust(&error) => Self::Untrusted { action, source: Box::new(error) },
             kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-                Self::Unanswered { what, source: Box::new(error) }
+                Self::NoResponse { action, source: Box::new(error) }
             }
-            _ => Self::Unreadable { what, source: Box::new(error) },
+            _ => Self::Client { action, source: Box::new(error) },
         }
     }
 
-    /// The server's answer, where there was one.
-    pub fn answer(&self) -> Option<&Answer> {
+    /// The server's `Status`, if it sent one.
+    pub fn status(&self) -> Option<&ApiStatus> {
         match self {
-            Self::Answered { answer, .. } => Some(answer),
+            Self::Api { status, .. } => Some(status),
             _ => None,
         }
     }
 
     fn code(&self) -> Option<u16> {
-        self.answer().map(|answer| answer.code)
+        self.status().map(|status| status.code)
     }
 
-    /// Whether the same request may succeed later with nobody doing anything.
-    pub fn retryable(&self) -> bool {
+    /// Whether the same request may succeed later without anyone acting.
+    pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unanswered { .. } | Self::Silent { .. } => true,
-            Self::Answered { answer, .. } => matches!(answer.code, 429 | 500 | 502 | 503 | 504),
+            Self::NoResponse { .. } | Self::Timeout { .. } => true,
+            Self::Api { status, .. } => matches!(status.code, 429 | 500 | 502 | 503 | 504),
             _ => false,
         }
     }
 
-    /// Whether the server, or the way to it, was away. Once it is back its caches fill: for a moment it may know no permission.
-    pub fn outage(&self) -> bool {
-        self.retryable() && self.code() != Some(429)
+    /// Whether the server or the path to it was down. After a restart the server may reject permissions until its caches are filled.
+    pub fn is_outage(&self) -> bool {
+        self.is_retryable() && self.code() != Some(429)
     }
 
-    /// Whether a person must grant something first.
-    pub fn permission(&self) -> bool {
+    /// Whether a permission is missing.
+    pub fn is_forbidden(&self) -> bool {
         matches!(self.code(), Some(401 | 403))
     }
 
-    /// Whether the thing does not exist.
-    pub fn not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// Whether the server has forgotten the revision that was asked about: what was being read must be read from its beginning.
-    pub fn expired(&self) -> bool {
+    /// Whether the requested revision has been compacted: the list or watch must start over.
+    pub fn is_expired(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// Whether somebody else wrote since it was read, or it exists already.
-    pub fn conflict(&self) -> bool {
+    /// Whether the object was changed after it was read, or already exists.
+    pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 }
@@ -310,28 +223,28 @@ impl Error {
 mod tests {
     use super::*;
 
-    fn answered(code: u16) -> Error {
+    fn rejected(code: u16) -> Error {
         let status = Status::failure("words", "Reason").with_code(code);
-        Error::of("get node `n`", kube::Error::Api(status.boxed()))
+        Error::from_kube("get node `n`", kube::Error::Api(status.boxed()))
     }
 
     #[test]
-    fn a_server_that_is_away_or_busy_is_asked_again_and_a_refusal_is_not() {
+    fn outages_and_throttling_are_retryable_and_rejections_are_not() {
         for code in [429, 500, 502, 503, 504] {
-            assert!(answered(code).retryable(), "{code}");
+            assert!(rejected(code).is_retryable(), "{code}");
         }
         for code in [400, 401, 403, 404, 409, 410, 422] {
-            assert!(!answered(code).retryable(), "{code}");
+            assert!(!rejected(code).is_retryable(), "{code}");
         }
-        assert!(answered(503).outage() && !answered(429).outage());
+        assert!(rejected(503).is_outage() && !rejected(429).is_outage());
     }
 
     #[test]
-    fn an_answer_is_shown_with_what_was_asked_and_what_its_causes_add() {
-        assert_eq!(answered(403).to_string(), "get node `n`: 403 words");
+    fn error_shows_the_action_and_the_additional_causes() {
+        assert_eq!(rejected(403).to_string(), "get node `n`: 403 words");
         let causes = ["words", "more words"].map(|cause| ("Cause".to_owned(), cause.to_owned())).to_vec();
-        let answer =
-            Answer { code: 422, reason: String::new(), message: "words".to_owned(), causes, retry_after: None };
-        assert_eq!(answer.to_string(), "422 words (more words)");
+        let status =
+            ApiStatus { code: 422, reason: String::new(), message: "words".to_owned(), causes, retry_after: None };
+        assert_eq!(status.to_string(), "422 words (more words)");
     }
 }

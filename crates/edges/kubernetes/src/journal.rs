@@ -1,4 +1,4 @@
-//! The journal of a pool in a `ConfigMap`: one line of JSON per entry, written only over what was read.
+//! The journal of a pool in a `ConfigMap`: one line of JSON per entry, replaced only if unchanged since it was read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use crate::call::{Outage, PATIENCE, once};
 use crate::name::{Namespace, Owner, object_name};
+use crate::request::{Outage, RETRY_FOR, once};
 use crate::{Cluster, Error};
 
-/// The server refuses a `ConfigMap` of more than 1 MiB; a run writes some 20 KiB. The rest is for what others annotate.
+/// The server rejects a `ConfigMap` over 1 MiB; a run writes about 20 KiB. The rest is left for annotations of other tools.
 const LIMIT: usize = 960 * 1024;
 const KEY: &str = "journal.jsonl";
-/// Who wrote last, and its how many-th write it was: tells a write of ours whose answer was lost from the same bytes by somebody else.
+/// The last writer and its write number. It distinguishes our own write whose response was lost from identical bytes of another writer.
 const WRITER_ANNOTATION: &str = "kiln.dev/written-by";
 
-/// A journal as it was read or written last.
+/// A journal as last read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal<T> {
     entries: Vec<T>,
@@ -38,7 +38,7 @@ impl<T> Journal<T> {
     }
 }
 
-/// Where the journal of a pool is kept.
+/// Stores the journal of a pool.
 #[derive(Clone)]
 pub struct JournalStore<T> {
     cluster: Cluster,
@@ -50,7 +50,7 @@ pub struct JournalStore<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> JournalStore<T> {
-    /// The journal of a pool, as one run writes it. No two processes may be the same writer.
+    /// The journal of a pool for one run. Two processes must not use the same `writer`.
     pub fn new(cluster: &Cluster, namespace: &Namespace, pool: &PoolName, writer: Owner) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -62,11 +62,11 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
         }
     }
 
-    /// Reads the journal; one that does not exist yet is empty.
+    /// Reads the journal; a missing one is empty.
     pub async fn load(&self) -> Result<Journal<T>, Error> {
-        let what = format!("read journal `{self}`");
-        let deadline = Instant::now() + PATIENCE;
-        let map = self.cluster.persist(&what, deadline, || self.api.get_opt(&self.name)).await?;
+        let action = format!("read journal `{self}`");
+        let deadline = Instant::now() + RETRY_FOR;
+        let map = self.cluster.retry(&action, deadline, || self.api.get_opt(&self.name)).await?;
         let Some(map) = map else { return Ok(Journal { entries: Vec::new(), revision: None, writes: 0 }) };
         let mut entries = Vec::new();
         for (index, line) in text(&map).lines().enumerate() {
@@ -80,7 +80,7 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
         Ok(Journal { entries, revision: map.metadata.resource_version, writes: 0 })
     }
 
-    /// Adds an entry. When it returns, the entry outlives us; when it fails, `journal` is as it was.
+    /// Appends an entry. On success the entry is durable; on failure `journal` is unchanged.
     pub async fn append(&self, journal: &mut Journal<T>, entry: T) -> Result<(), Error> {
         journal.entries.push(entry);
         let written = self.write(journal).await;
@@ -90,7 +90,7 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
         written
     }
 
-    /// Replaces all entries, to leave out those of finished runs.
+    /// Replaces all entries, to drop those of finished runs.
     pub async fn save(&self, journal: &mut Journal<T>, entries: Vec<T>) -> Result<(), Error> {
         let before = std::mem::replace(&mut journal.entries, entries);
         let written = self.write(journal).await;
@@ -101,17 +101,17 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
     }
 
     async fn write(&self, journal: &mut Journal<T>) -> Result<(), Error> {
-        let what = format!("write journal `{self}`");
+        let action = format!("write journal `{self}`");
         journal.writes += 1;
         let map = self.map(journal)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RETRY_FOR;
         let mut outage = Outage::default();
         let mut failures = 0;
         let params = PostParams::default();
         loop {
             let written = match &journal.revision {
-                None => once(&what, self.api.create(&params, &map)).await,
-                Some(_) => once(&what, self.api.replace(&self.name, &params, &map)).await,
+                None => once(&action, self.api.create(&params, &map)).await,
+                Some(_) => once(&action, self.api.replace(&self.name, &params, &map)).await,
             };
             let error = match written {
                 Ok(written) => {
@@ -120,24 +120,24 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
                 }
                 Err(error) => error,
             };
-            // A journal that was removed since it was read is not quietly begun anew.
-            if error.conflict() || (error.not_found() && journal.revision.is_some()) {
-                return self.own(&what, journal, &map).await;
+            // A journal that was deleted after it was read is not silently recreated.
+            if error.is_conflict() || (error.is_not_found() && journal.revision.is_some()) {
+                return self.confirm_own_write(&action, journal, &map).await;
             }
             let now = Instant::now();
             let wait = self.cluster.wait_after(failures, &error);
             failures += 1;
-            if !outage.passes(&error, now) || now + wait >= deadline {
+            if !outage.should_retry(&error, now) || now + wait >= deadline {
                 return Err(error);
             }
             sleep(wait).await;
         }
     }
 
-    /// A conflict after a lost answer may be with our own write.
-    async fn own(&self, what: &str, journal: &mut Journal<T>, map: &ConfigMap) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
-        let found = self.cluster.persist(what, deadline, || self.api.get_opt(&self.name)).await?;
+    /// A conflict after a lost response may be with our own write.
+    async fn confirm_own_write(&self, action: &str, journal: &mut Journal<T>, map: &ConfigMap) -> Result<(), Error> {
+        let deadline = Instant::now() + RETRY_FOR;
+        let found = self.cluster.retry(action, deadline, || self.api.get_opt(&self.name)).await?;
         match found {
             Some(found) if writer(&found) == writer(map) && text(&found) == text(map) => {
                 journal.revision = found.metadata.resource_version;

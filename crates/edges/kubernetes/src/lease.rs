@@ -1,5 +1,5 @@
-//! The lease of a pool: one run at a time. Whether a holder is dead is told by its renewals, as seen on our own clock: the times that
-//! others write are never compared with ours.
+//! The lease of a pool: one run at a time. A holder counts as dead when its lease has not changed for the lease's length, measured on our
+//! own clock. Timestamps written by other machines are never compared with ours.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use kube::Api;
 use kube::api::PostParams;
 use tokio::time::{Instant, sleep};
 
-use crate::call::PATIENCE;
 use crate::name::{Namespace, Owner, object_name};
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
-/// Two runs that write at once settle it in one round each; more is somebody's runaway loop.
+/// Two runs that write at the same time settle it in one round each; more conflicts mean that something writes in a loop.
 const ATTEMPTS: u32 = 10;
 
-/// The lease of a pool, as one run sees it.
+/// The lease of a pool for one run.
 #[derive(Clone)]
 pub struct PoolLease {
     cluster: Cluster,
@@ -28,28 +28,28 @@ pub struct PoolLease {
     namespace: Namespace,
     holder: Owner,
     length: Duration,
-    memory: Arc<Mutex<Memory>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
-    /// The last state of somebody else's lease, and since when it has not changed.
-    seen: Option<(LeaseSpec, Instant)>,
-    held: Option<Held>,
+struct State {
+    /// The last observed state of another holder's lease, and since when it has not changed.
+    observed: Option<(LeaseSpec, Instant)>,
+    held: Option<LeaseTerm>,
 }
 
-/// That the lease is ours.
+/// Proof that the lease was ours when it was last written or checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
-    /// How often the lease went from one holder to another: larger than what any earlier holder had.
-    pub term: i32,
+pub struct LeaseTerm {
+    /// The lease's `leaseTransitions`: higher than that of any earlier holder, so it serves as a fencing token.
+    pub transitions: i32,
 }
 
-/// What to do about a lease.
+/// The next write to a lease.
 #[derive(Debug, PartialEq)]
-enum Move {
+enum Transition {
     Create,
-    /// Nobody holds it, or its holder is dead.
+    /// The lease has no holder, or its holder is dead.
     Take {
         term: i32,
     },
@@ -61,22 +61,23 @@ enum Move {
     },
 }
 
-fn decide(lease: Option<&LeaseSpec>, me: &Owner, unchanged_for: Duration, length: Duration) -> Move {
-    let Some(spec) = lease else { return Move::Create };
+fn decide(lease: Option<&LeaseSpec>, me: &Owner, unchanged_for: Duration, length: Duration) -> Transition {
+    let Some(spec) = lease else { return Transition::Create };
     let term = spec.lease_transitions.unwrap_or_default();
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
-    let theirs = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).map_or(length, Duration::from_secs);
+    let their_length =
+        spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).map_or(length, Duration::from_secs);
     if holder == me.as_str() {
-        Move::Renew { term }
-    } else if holder.is_empty() || unchanged_for >= theirs {
-        Move::Take { term: term.saturating_add(1) }
+        Transition::Renew { term }
+    } else if holder.is_empty() || unchanged_for >= their_length {
+        Transition::Take { term: term.saturating_add(1) }
     } else {
-        Move::Wait { holder: holder.to_owned() }
+        Transition::Wait { holder: holder.to_owned() }
     }
 }
 
 impl PoolLease {
-    /// The lease of a pool for one run. `length` is how long others wait without seeing a renewal before they take it.
+    /// The lease of a pool for one run. Other runs take it over after `length` without a renewal.
     pub fn new(cluster: &Cluster, namespace: &Namespace, pool: &PoolName, holder: Owner, length: Duration) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -85,36 +86,36 @@ impl PoolLease {
             namespace: namespace.clone(),
             holder,
             length,
-            memory: Arc::default(),
+            state: Arc::default(),
         }
     }
 
-    /// Takes the lease if it is free, ours, or was seen unchanged for its whole length. Says who holds it otherwise.
-    pub async fn try_take(&self) -> Result<Held, Error> {
-        let what = format!("take lease `{self}`");
+    /// Acquires the lease if it is free, already ours, or unchanged for its whole length. Otherwise the error names the holder.
+    pub async fn try_acquire(&self) -> Result<LeaseTerm, Error> {
+        let action = format!("acquire lease `{self}`");
         for _ in 0..ATTEMPTS {
-            let lease = self.read(&what).await?;
+            let lease = self.read(&action).await?;
             let unchanged = self.unchanged_for(lease.as_ref());
             let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
             let written = match decide(spec, &self.holder, unchanged, self.length) {
-                Move::Wait { holder } => return Err(Error::LeaseHeld { lease: self.to_string(), by: holder }),
-                Move::Create => self.write(&what, None, 0).await,
-                Move::Take { term } | Move::Renew { term } => self.write(&what, lease, term).await,
+                Transition::Wait { holder } => return Err(Error::LeaseHeld { lease: self.to_string(), by: holder }),
+                Transition::Create => self.write(&action, None, 0).await,
+                Transition::Take { term } | Transition::Renew { term } => self.write(&action, lease, term).await,
             };
             match written {
-                Err(error) if error.conflict() => {}
+                Err(error) if error.is_conflict() => {}
                 written => return written,
             }
         }
-        Err(Error::Contended { what, attempts: ATTEMPTS })
+        Err(Error::Contended { action, attempts: ATTEMPTS })
     }
 
-    /// Takes the lease, and waits for it that long.
-    pub async fn take(&self, within: Duration) -> Result<Held, Error> {
+    /// Acquires the lease, waiting up to `within`.
+    pub async fn acquire(&self, within: Duration) -> Result<LeaseTerm, Error> {
         let deadline = Instant::now() + within;
         loop {
-            let held = self.try_take().await;
-            let wait = self.cluster.options.spread.over(self.length / 5);
+            let held = self.try_acquire().await;
+            let wait = self.cluster.options.jitter.apply(self.length / 5);
             match held {
                 Err(Error::LeaseHeld { .. }) if Instant::now() + wait < deadline => sleep(wait).await,
                 held => return held,
@@ -122,27 +123,27 @@ impl PoolLease {
         }
     }
 
-    /// Says again that we live. Fails when the lease is not ours any more.
-    pub async fn renew(&self) -> Result<Held, Error> {
-        let what = format!("renew lease `{self}`");
+    /// Renews the lease. Fails when it is no longer ours.
+    pub async fn renew(&self) -> Result<LeaseTerm, Error> {
+        let action = format!("renew lease `{self}`");
         for _ in 0..ATTEMPTS {
-            let (lease, held) = self.ours(&what).await?;
-            match self.write(&what, Some(lease), held.term).await {
-                Err(error) if error.conflict() => {}
+            let (lease, held) = self.read_own(&action).await?;
+            match self.write(&action, Some(lease), held.transitions).await {
+                Err(error) if error.is_conflict() => {}
                 written => return written,
             }
         }
-        Err(Error::Contended { what, attempts: ATTEMPTS })
+        Err(Error::Contended { action, attempts: ATTEMPTS })
     }
 
-    /// Reads the lease, and fails when it is not ours any more: to be asked before each act.
-    pub async fn check(&self) -> Result<Held, Error> {
-        let (_, held) = self.ours(&format!("check lease `{self}`")).await?;
+    /// Reads the lease and fails when it is no longer ours. Called before each change.
+    pub async fn check(&self) -> Result<LeaseTerm, Error> {
+        let (_, held) = self.read_own(&format!("check lease `{self}`")).await?;
         Ok(held)
     }
 
-    /// Renews until the lease is lost, and returns how it was. To be run beside what the lease is for.
-    pub async fn keep(&self) -> Error {
+    /// Renews until the lease is lost, and returns why. Runs concurrently with the work that the lease protects.
+    pub async fn keep_renewing(&self) -> Error {
         loop {
             sleep(self.length / 3).await;
             if let Err(error) = self.renew().await {
@@ -151,11 +152,11 @@ impl PoolLease {
         }
     }
 
-    /// Gives the lease back, so that nobody has to wait for it. What is not ours any more is left alone.
-    pub async fn give_up(&self) -> Result<(), Error> {
-        let what = format!("give up lease `{self}`");
+    /// Releases the lease, so that the next run need not wait for it to expire. A lease that is no longer ours is left alone.
+    pub async fn release(&self) -> Result<(), Error> {
+        let action = format!("release lease `{self}`");
         for _ in 0..ATTEMPTS {
-            let mut lease = match self.ours(&what).await {
+            let mut lease = match self.read_own(&action).await {
                 Ok((lease, _)) => lease,
                 Err(Error::LeaseLost { .. }) => break,
                 Err(error) => return Err(error),
@@ -163,59 +164,59 @@ impl PoolLease {
             if let Some(spec) = lease.spec.as_mut() {
                 spec.holder_identity = None;
             }
-            match self.replace(&what, &lease).await {
-                Err(error) if error.conflict() => {}
+            match self.replace(&action, &lease).await {
+                Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
                 Ok(_) => break,
             }
         }
-        self.memory().held = None;
+        self.state().held = None;
         Ok(())
     }
 
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For how long we have seen somebody else's lease as it is now.
+    /// How long another holder's lease has been in its current state.
     fn unchanged_for(&self, lease: Option<&Lease>) -> Duration {
         let spec = lease.and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let now = Instant::now();
-        let mut memory = self.memory();
-        match &memory.seen {
-            Some((seen, since)) if *seen == spec => now - *since,
+        let mut state = self.state();
+        match &state.observed {
+            Some((observed, since)) if *observed == spec => now - *since,
             _ => {
-                memory.seen = Some((spec, now));
+                state.observed = Some((spec, now));
                 Duration::ZERO
             }
         }
     }
 
-    async fn ours(&self, what: &str) -> Result<(Lease, Held), Error> {
-        let lost = |why: String| Error::LeaseLost { lease: self.to_string(), why };
-        let held = self.memory().held.ok_or_else(|| lost("it was never taken".to_owned()))?;
-        let lease = self.read(what).await?.ok_or_else(|| lost("it was deleted".to_owned()))?;
+    async fn read_own(&self, action: &str) -> Result<(Lease, LeaseTerm), Error> {
+        let lost = |reason: String| Error::LeaseLost { lease: self.to_string(), reason };
+        let held = self.state().held.ok_or_else(|| lost("it was never acquired".to_owned()))?;
+        let lease = self.read(action).await?.ok_or_else(|| lost("it was deleted".to_owned()))?;
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
         if holder != self.holder.as_str() {
             return Err(lost(if holder.is_empty() {
-                "it was given up".to_owned()
+                "it was released".to_owned()
             } else {
                 format!("`{holder}` holds it")
             }));
         }
-        if spec.lease_transitions.unwrap_or_default() != held.term {
-            return Err(lost("it went to another holder and back".to_owned()));
+        if spec.lease_transitions.unwrap_or_default() != held.transitions {
+            return Err(lost("another run held it in the meantime".to_owned()));
         }
         Ok((lease, held))
     }
 
-    async fn read(&self, what: &str) -> Result<Option<Lease>, Error> {
-        let deadline = Instant::now() + PATIENCE;
-        self.cluster.persist(what, deadline, || self.api.get_opt(&self.name)).await
+    async fn read(&self, action: &str) -> Result<Option<Lease>, Error> {
+        let deadline = Instant::now() + RETRY_FOR;
+        self.cluster.retry(action, deadline, || self.api.get_opt(&self.name)).await
     }
 
-    async fn write(&self, what: &str, lease: Option<Lease>, term: i32) -> Result<Held, Error> {
+    async fn write(&self, action: &str, lease: Option<Lease>, term: i32) -> Result<LeaseTerm, Error> {
         let now = MicroTime(self.cluster.options.clock.now());
         let fresh = lease.is_none();
         let mut lease = lease.unwrap_or_else(|| Lease {
@@ -231,22 +232,22 @@ impl PoolLease {
         spec.lease_transitions = Some(term);
         spec.renew_time = Some(now);
         if fresh {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + RETRY_FOR;
             let params = PostParams::default();
-            self.cluster.persist(what, deadline, || self.api.create(&params, &lease)).await?;
+            self.cluster.retry(action, deadline, || self.api.create(&params, &lease)).await?;
         } else {
-            self.replace(what, &lease).await?;
+            self.replace(action, &lease).await?;
         }
-        let held = Held { term };
-        self.memory().held = Some(held);
+        let held = LeaseTerm { transitions: term };
+        self.state().held = Some(held);
         Ok(held)
     }
 
-    /// The lease carries the revision that was read: whoever wrote since then wins.
-    async fn replace(&self, what: &str, lease: &Lease) -> Result<Lease, Error> {
-        let deadline = Instant::now() + PATIENCE;
+    /// The lease carries the revision that was read, so a concurrent write makes this one fail with a conflict.
+    async fn replace(&self, action: &str, lease: &Lease) -> Result<Lease, Error> {
+        let deadline = Instant::now() + RETRY_FOR;
         let params = PostParams::default();
-        self.cluster.persist(what, deadline, || self.api.replace(&self.name, &params, lease)).await
+        self.cluster.retry(action, deadline, || self.api.replace(&self.name, &params, lease)).await
     }
 }
 
@@ -282,19 +283,19 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_is_dead_when_its_own_length_passed_without_a_change() {
-        let theirs = spec("other", 60);
+    fn holder_is_dead_after_its_own_length_without_a_change() {
+        let held = spec("other", 60);
         assert_eq!(
-            decide(Some(&theirs), &me(), Duration::from_secs(59), LENGTH),
-            Move::Wait { holder: "other".into() }
+            decide(Some(&held), &me(), Duration::from_secs(59), LENGTH),
+            Transition::Wait { holder: "other".into() }
         );
-        assert_eq!(decide(Some(&theirs), &me(), Duration::from_mins(1), LENGTH), Move::Take { term: 5 });
+        assert_eq!(decide(Some(&held), &me(), Duration::from_mins(1), LENGTH), Transition::Take { term: 5 });
     }
 
     #[test]
-    fn a_lease_that_nobody_holds_is_free_and_our_own_is_renewed_in_its_term() {
-        assert_eq!(decide(None, &me(), Duration::ZERO, LENGTH), Move::Create);
-        assert_eq!(decide(Some(&spec("", 60)), &me(), Duration::ZERO, LENGTH), Move::Take { term: 5 });
-        assert_eq!(decide(Some(&spec("me", 60)), &me(), Duration::ZERO, LENGTH), Move::Renew { term: 4 });
+    fn free_lease_is_taken_and_own_lease_is_renewed_in_its_term() {
+        assert_eq!(decide(None, &me(), Duration::ZERO, LENGTH), Transition::Create);
+        assert_eq!(decide(Some(&spec("", 60)), &me(), Duration::ZERO, LENGTH), Transition::Take { term: 5 });
+        assert_eq!(decide(Some(&spec("me", 60)), &me(), Duration::ZERO, LENGTH), Transition::Renew { term: 4 });
     }
 }

@@ -1,44 +1,44 @@
-//! The Kubernetes edge: nodes held with their owner and earlier state, drain, the lease of a pool, and the journal in a `ConfigMap`.
+//! The Kubernetes edge: node holds with owner and previous state, drain, the lease of a pool, and the journal in a `ConfigMap`.
 //!
-//! Decisions are functions over values ([`drain::decide`], [`drain::judge`]); [`Cluster`] does what they say. Nothing here reads the
-//! clock of the machine or draws random numbers: time is tokio's, the rest comes in by [`ClusterOptions`]. No request is repeated below
-//! this crate, so that what a 429 means is decided here ([`connect`]).
+//! Decisions are functions over values ([`drain::decide`], [`drain::classify`]); [`Cluster`] carries them out. This crate reads neither
+//! the machine's clock nor random numbers: time is tokio's, everything else comes in through [`ClusterOptions`]. No layer below this
+//! crate retries, so that the meaning of a 429 is decided here ([`connect`]).
 
 mod access;
-mod call;
+mod cluster_info;
 mod connect;
 pub mod drain;
 mod endpoint;
 mod error;
 mod event;
-mod facts;
 mod journal;
+mod kamino;
 mod lease;
 mod list;
 mod name;
 mod node;
 mod original;
 pub mod rbac;
-mod rival;
-mod survey;
+mod request;
 mod task;
+mod version_records;
 
 pub use access::Access;
-pub use call::{Cluster, ClusterOptions, Spread, WallClock};
+pub use cluster_info::KarpenterKind;
 pub use connect::connect;
 pub use endpoint::Endpoint;
-pub use error::{Answer, Error};
+pub use error::{ApiStatus, Error};
 pub use event::{EventKind, NodeEvent};
-pub use facts::FactsStore;
 pub use journal::{Journal, JournalStore};
-pub use kiln_types::BadName;
-pub use lease::{Held, PoolLease};
+pub use kamino::{KaminoJob, KaminoJobKind};
+pub use kiln_types::{BadName, Jitter};
+pub use lease::{LeaseTerm, PoolLease};
 pub use name::{Namespace, NodeName, Owner};
-pub use node::{AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, HoldWhat, NodeHold, ProviderId, ReadyWhen};
-pub use original::{Kept, OriginalRecipe, OriginalStore};
-pub use rival::{Rival, RivalKind};
-pub use survey::KarpenterKind;
+pub use node::{AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, HoldScope, NodeHold, ProviderId, ReadyWhen};
+pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
+pub use request::{Cluster, ClusterOptions, WallClock};
 pub use task::{
     Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
     SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task, task_pod,
 };
+pub use version_records::VersionRecords;

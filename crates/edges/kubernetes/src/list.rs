@@ -1,4 +1,4 @@
-//! Long lists, page by page.
+//! Paginated lists.
 
 use std::fmt::Debug;
 
@@ -7,17 +7,17 @@ use kube::api::ListParams;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::call::PATIENCE;
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
-/// A node object has 10 to 20 KiB, the largest that are listed here: a page stays below 10 MiB.
+/// Node objects are the largest ones listed here, with 10 to 20 KiB each: a page stays below 10 MiB.
 const PAGE: u32 = 500;
 
 impl Cluster {
-    /// All objects that a list has, less those that `keep` drops, so that no more is in memory than what is kept and one page.
+    /// Lists all objects and maps them with `keep`, which drops those that return `None`. Memory holds the kept objects and one page.
     pub(crate) async fn list_all<K, T>(
         &self,
-        what: &str,
+        action: &str,
         api: &Api<K>,
         params: &ListParams,
         keep: impl Fn(K) -> Result<Option<T>, Error>,
@@ -26,13 +26,13 @@ impl Cluster {
         K: Clone + Debug + DeserializeOwned,
     {
         let first = || params.clone().limit(PAGE);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RETRY_FOR;
         let mut kept = Vec::new();
         let mut page = first();
         loop {
-            let list = match self.persist(what, deadline, || api.list(&page)).await {
-                // A page that comes minutes after the one before it finds its list forgotten.
-                Err(error) if error.expired() && page.continue_token.is_some() && Instant::now() < deadline => {
+            let list = match self.retry(action, deadline, || api.list(&page)).await {
+                // The continue token of a page that is requested minutes later has expired.
+                Err(error) if error.is_expired() && page.continue_token.is_some() && Instant::now() < deadline => {
                     kept.clear();
                     page = first();
                     continue;

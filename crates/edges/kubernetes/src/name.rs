@@ -1,4 +1,4 @@
-//! Names with a grammar, and the names of what kiln keeps in the cluster.
+//! Names with a grammar, and the names of kiln's objects in the cluster.
 
 pub use kiln_types::NodeName;
 use kiln_types::{PoolName, is_dns_label, name};
@@ -10,24 +10,24 @@ name! {
 }
 
 name! {
-    /// Who holds a node or a lease: one run of the operation, by an id that no other run has.
+    /// The holder of a node or a lease: the unique id of one run.
     Owner, "owner", "1 to 128 letters, digits, `-`, `_`, `.`, `:` or `/`",
     |s| (1..=128).contains(&s.len()) && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/".contains(c))
 }
 
-/// The name of what kiln keeps for a pool. Clouds tell pools apart without case, so that lower case loses nothing; a pool whose name holds
-/// what an object's name cannot gets a mark made of its name, so that `a_b` and `a-b` share neither lease nor journal.
+/// The name of an object of kiln's for a pool. Azure compares pool names without case, so lower case is unambiguous. A pool name with
+/// characters that an object name cannot have gets a hash appended, so that `a_b` and `a-b` share neither lease nor journal.
 pub(crate) fn object_name(prefix: &str, pool: &PoolName) -> String {
     let lower = pool.as_str().to_ascii_lowercase();
     if is_dns_label(&lower) {
         return format!("{prefix}-{lower}");
     }
     let plain: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("{prefix}-{plain}-{:08x}", mark(lower.as_bytes()))
+    format!("{prefix}-{plain}-{:08x}", fnv1a(lower.as_bytes()))
 }
 
-/// FNV-1a: the same in every release of Rust, unlike the standard library's hasher.
-pub(crate) fn mark(bytes: &[u8]) -> u32 {
+/// FNV-1a: stable across Rust releases, unlike the standard library's hasher.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_would_change_the_request_is_refused() {
+    fn names_that_could_change_the_request_are_rejected() {
         for bad in ["", "a/b", "../x", "Node", "n,spec.nodeName=other", "-n", "n-", "a..b"] {
             assert!(bad.parse::<NodeName>().is_err(), "{bad}");
         }
@@ -45,14 +45,14 @@ mod tests {
     }
 
     #[test]
-    fn pools_that_differ_only_in_what_an_object_cannot_be_called_have_different_objects() {
+    fn pools_with_similar_names_have_different_objects() {
         let object = |pool: &str| object_name("kiln", &pool.parse().unwrap());
         assert_eq!(object("Pool-1"), "kiln-pool-1");
         let names = ["a-b", "a_b", "a.b", "a_b_"].map(object);
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
         for name in &names {
-            assert!(name.parse::<NodeName>().is_ok(), "{name} is no object's name");
+            assert!(name.parse::<NodeName>().is_ok(), "{name} is not an object name");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Nodes: which machine they are, who holds them, whether they are ready.
+//! Nodes: their machine, their hold, their readiness.
 
-mod birth;
 mod convert;
 mod find;
 mod hold;
 mod hold_driver;
 mod provider_id;
 mod ready;
+mod registration;
 
-pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldWhat, NodeHold};
+pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, NodeHold};
 pub use provider_id::{BadProviderId, ProviderId};
 pub use ready::ReadyWhen;

@@ -1,4 +1,4 @@
-//! The recipe that a pool had before the first run, for the way back to it. It is written once and never again.
+//! The recipe of a pool from before the first run, for `rollback --to original`. It is written once and never changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,34 +12,32 @@ use kube::api::PostParams;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::call::PATIENCE;
 use crate::name::{Namespace, Owner, object_name};
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
 const KEY: &str = "original.json";
 
-/// What new instances of a pool were made from before the first run. It prints no secret.
+/// The recipe of a pool from before the first run. `Debug` prints no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginalRecipe {
     pub image: ImageSource,
-    /// The extensions, in the order of the recipe.
+    /// In the order of the recipe.
     pub extensions: Vec<SavedExtension>,
-    /// The custom data, where it could be had.
+    /// Unset where it could not be read.
     pub custom_data: Option<Secret>,
-    /// The run that saved it.
     pub saved_by: Owner,
 }
 
-/// What became of a recipe that was to be saved.
+/// The result of saving a recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// It is saved.
+pub enum SaveOutcome {
     Saved,
-    /// One was saved before, and stays: what a later run reads of a pool is no original.
-    WasThere,
+    /// An earlier recipe exists and is kept: the recipe that a later run reads is not the original one.
+    AlreadySaved,
 }
 
-/// Where the original recipe of a pool is kept: in a Secret that the server lets nobody change.
+/// Stores the original recipe of a pool in an immutable Secret.
 #[derive(Clone)]
 pub struct OriginalStore {
     cluster: Cluster,
@@ -48,27 +46,27 @@ pub struct OriginalStore {
     namespace: Namespace,
 }
 
-/// As it stands in the Secret.
+/// The format in the Secret.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct StoredRecipe {
     image: ImageSource,
-    extensions: Vec<WrittenExtension>,
+    extensions: Vec<StoredExtension>,
     custom_data: Option<String>,
     saved_by: Owner,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenExtension {
+struct StoredExtension {
     extension: Extension,
     protected_settings: Option<String>,
 }
 
-impl From<&OriginalRecipe> for Written {
+impl From<&OriginalRecipe> for StoredRecipe {
     fn from(recipe: &OriginalRecipe) -> Self {
         let exposed = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
-        let extension = |saved: &SavedExtension| WrittenExtension {
+        let extension = |saved: &SavedExtension| StoredExtension {
             extension: saved.extension.clone(),
             protected_settings: exposed(&saved.protected_settings),
         };
@@ -81,9 +79,9 @@ impl From<&OriginalRecipe> for Written {
     }
 }
 
-impl From<Written> for OriginalRecipe {
-    fn from(written: Written) -> Self {
-        let extension = |one: WrittenExtension| SavedExtension {
+impl From<StoredRecipe> for OriginalRecipe {
+    fn from(written: StoredRecipe) -> Self {
+        let extension = |one: StoredExtension| SavedExtension {
             extension: one.extension,
             protected_settings: one.protected_settings.map(Secret::new),
         };
@@ -97,7 +95,7 @@ impl From<Written> for OriginalRecipe {
 }
 
 impl OriginalStore {
-    /// The store of a pool.
+    /// The original recipe of a pool.
     pub fn new(cluster: &Cluster, namespace: &Namespace, pool: &PoolName) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -109,22 +107,22 @@ impl OriginalStore {
 
     /// Reads the recipe, if one was saved.
     pub async fn load(&self) -> Result<Option<OriginalRecipe>, Error> {
-        let what = format!("read the original recipe `{self}`");
-        let deadline = Instant::now() + PATIENCE;
-        let secret = self.cluster.persist(&what, deadline, || self.api.get_opt(&self.name)).await?;
+        let action = format!("read the original recipe `{self}`");
+        let deadline = Instant::now() + RETRY_FOR;
+        let secret = self.cluster.retry(&action, deadline, || self.api.get_opt(&self.name)).await?;
         let Some(secret) = secret else { return Ok(None) };
         let bytes = secret.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default().0;
-        match serde_json::from_slice::<Written>(&bytes) {
+        match serde_json::from_slice::<StoredRecipe>(&bytes) {
             Ok(written) => Ok(Some(written.into())),
-            // The parser's own words may quote what it read.
-            Err(error) => Err(Error::BadSecret { what, key: KEY, line: error.line(), column: error.column() }),
+            // The parser's message may quote the secret.
+            Err(error) => Err(Error::BadSecret { action, key: KEY, line: error.line(), column: error.column() }),
         }
     }
 
-    /// Saves the recipe, unless one was saved before.
-    pub async fn save(&self, recipe: &OriginalRecipe) -> Result<Kept, Error> {
-        let what = format!("save the original recipe `{self}`");
-        let bytes = serde_json::to_vec(&Written::from(recipe)).expect("names and texts are JSON");
+    /// Saves the recipe, unless one exists.
+    pub async fn save(&self, recipe: &OriginalRecipe) -> Result<SaveOutcome, Error> {
+        let action = format!("save the original recipe `{self}`");
+        let bytes = serde_json::to_vec(&StoredRecipe::from(recipe)).expect("names and texts are JSON");
         let secret = v1::Secret {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
@@ -135,13 +133,13 @@ impl OriginalStore {
             data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(bytes))])),
             ..v1::Secret::default()
         };
-        let (params, deadline) = (PostParams::default(), Instant::now() + PATIENCE);
-        match self.cluster.persist(&what, deadline, || self.api.create(&params, &secret)).await {
-            Ok(_) => Ok(Kept::Saved),
-            // Somebody's, or ours whose answer was lost.
-            Err(error) if error.conflict() => match self.load().await? {
-                Some(there) if there == *recipe => Ok(Kept::Saved),
-                _ => Ok(Kept::WasThere),
+        let (params, deadline) = (PostParams::default(), Instant::now() + RETRY_FOR);
+        match self.cluster.retry(&action, deadline, || self.api.create(&params, &secret)).await {
+            Ok(_) => Ok(SaveOutcome::Saved),
+            // Created by another run, or by us with a lost response.
+            Err(error) if error.is_conflict() => match self.load().await? {
+                Some(existing) if existing == *recipe => Ok(SaveOutcome::Saved),
+                _ => Ok(SaveOutcome::AlreadySaved),
             },
             Err(error) => Err(error),
         }

@@ -1,7 +1,7 @@
-//! What must be done inside a node, by a pod that says on the node what it does.
+//! Tasks on a node, carried out by a pod that announces itself with an event on the node.
 //!
-//! [`Inspector`] is the port; [`PodInspector`] is the way by pods. A pod is bound to its node, tolerates everything, and is found again by
-//! its name, which is made of the node's: whoever comes next removes what a killed run left.
+//! [`Inspector`] is the port; [`PodInspector`] implements it with pods. A pod is bound to its node and tolerates every taint. Its name is
+//! derived from the node's, so that the next run finds and removes what a killed run left behind.
 
 mod driver;
 mod inspector;

@@ -1,7 +1,7 @@
-//! The engine's verbs on this machine.
+//! The local factory: the operations of the engine on a state folder.
 //!
-//! A verb does its work before it returns, so that its handle names something that ended. Killed half way it leaves documents that say what
-//! was wanted; the same verb, or whoever looks at the pool next, completes it.
+//! An operation is complete when it returns, so its handle always names a completed operation. If it is killed half-way, it leaves documents
+//! that describe the wanted state; the same operation, or the next that reads the pool, completes it.
 
 mod admin;
 mod canaries;
@@ -10,8 +10,8 @@ mod gallery;
 mod instances;
 mod machines;
 mod pools;
+mod reconcile;
 mod snapshots;
-mod tend;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,26 +22,23 @@ use kiln_types::{OperationHandle, OperationState, Revision};
 use crate::error::Error;
 use crate::files::Lock;
 use crate::layers::{LayerId, Layers, QemuImg, empty_trash};
-use crate::power::{Body, MachineKey, Power};
 use crate::records::MachineRecord;
-use crate::store::{Held, Store};
+use crate::runner::{MachineConfig, MachineKey, MachineRunner};
+use crate::store::{LockedStore, Store};
 
-pub use admin::{PoolSpec, Shown};
+pub use admin::{MachineSummary, PoolSpec};
 
-/// What the time is.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Makes a UUID that nobody has.
+/// Returns a new UUID.
 pub type NewId = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What a factory on this machine is made with.
+/// The dependencies of a local factory.
 #[derive(Clone)]
 pub struct LocalOptions {
-    /// What the time is.
     pub clock: Clock,
-    /// Makes UUIDs.
     pub new_id: NewId,
-    /// How `qemu-img` is run.
     pub qemu_img: QemuImg,
 }
 
@@ -51,28 +48,28 @@ impl fmt::Debug for LocalOptions {
     }
 }
 
-/// Machines on this machine.
+/// The local factory. `P` starts and stops its machines.
 #[derive(Debug)]
 pub struct Local<P> {
-    shelf: Shelf,
-    power: Arc<P>,
+    state: State,
+    runner: Arc<P>,
 }
 
 impl<P> Clone for Local<P> {
     fn clone(&self) -> Self {
-        Self { shelf: self.shelf.clone(), power: self.power.clone() }
+        Self { state: self.state.clone(), runner: self.runner.clone() }
     }
 }
 
-/// Documents and disks: everything but power.
+/// The documents and disks of the factory: everything but running machines.
 #[derive(Debug, Clone)]
-struct Shelf {
+struct State {
     store: Store,
     layers: Layers,
     options: LocalOptions,
 }
 
-impl Shelf {
+impl State {
     fn new_layer(&self) -> Result<LayerId, Error> {
         (self.options.new_id)().parse()
     }
@@ -81,8 +78,8 @@ impl Shelf {
         (self.options.clock)().to_string()
     }
 
-    fn body(&self, machine: &MachineRecord) -> Body {
-        Body {
+    fn machine_config(&self, machine: &MachineRecord) -> MachineConfig {
+        MachineConfig {
             name: machine.name.clone(),
             computer_name: machine.computer_name.clone(),
             vm_id: machine.vm_id.clone(),
@@ -96,87 +93,90 @@ impl Shelf {
     }
 }
 
-impl<P: Power> Local<P> {
-    /// Works on a state folder.
-    pub fn new(store: Store, power: Arc<P>, options: LocalOptions) -> Self {
+impl<P: MachineRunner> Local<P> {
+    /// A factory with an open state folder.
+    pub fn new(store: Store, runner: Arc<P>, options: LocalOptions) -> Self {
         let layers = Layers { qemu_img: options.qemu_img.clone() };
-        Self { shelf: Shelf { store, layers, options }, power }
+        Self { state: State { store, layers, options }, runner }
     }
 
     /// The state folder.
     pub fn store(&self) -> &Store {
-        &self.shelf.store
+        &self.state.store
     }
 
-    /// What switches its machines.
-    pub fn power(&self) -> &P {
-        &self.power
+    /// Starts and stops the machines.
+    pub fn runner(&self) -> &P {
+        &self.runner
     }
 
-    /// Does something with documents and disks where it may block.
-    async fn shelf<T: Send + 'static>(
+    /// Calls `work` on a thread that may block.
+    async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let own = self.shelf.clone();
+        let own = self.state.clone();
         tokio::task::spawn_blocking(move || work(&own)).await?
     }
 
-    /// The same with all documents held.
-    async fn held<T: Send + 'static>(
+    /// Calls `work` with the lock on all documents.
+    async fn locked<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf, &Held<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&State, &LockedStore<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shelf(move |shelf| work(shelf, &shelf.store.hold()?)).await
+        self.blocking(move |state| work(state, &state.store.lock()?)).await
     }
 
-    /// The same, and layers that nobody names afterwards are removed.
-    async fn swept<T: Send + 'static>(
+    /// Calls `work` with the lock on all documents, then removes layers that no document refers to.
+    async fn locked_then_swept<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelf, &Held<'_>) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&State, &LockedStore<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.shelf(move |shelf| {
-            let held = shelf.store.hold()?;
-            let done = work(shelf, &held)?;
-            Layers::sweep(&held)?;
-            drop(held);
-            empty_trash(shelf.store.files())?;
+        self.blocking(move |state| {
+            let store = state.store.lock()?;
+            let done = work(state, &store)?;
+            Layers::sweep(&store)?;
+            drop(store);
+            empty_trash(state.store.files())?;
             Ok(done)
         })
         .await
     }
 
-    /// Keeps everybody else from switching a machine or copying its disk.
-    async fn alone(&self, machine: &MachineKey) -> Result<Lock, Error> {
+    /// Takes the lock for starting or stopping a machine, or for copying its disk.
+    async fn lock_machine(&self, machine: &MachineKey) -> Result<Lock, Error> {
         let machine = machine.clone();
-        self.shelf(move |shelf| shelf.store.machine_lock(&machine)).await
+        self.blocking(move |state| state.store.machine_lock(&machine)).await
     }
 }
 
-/// The handle of what ended before it was returned.
-const ENDED: &str = "local:ended";
+/// The handle of an operation that was complete when it returned.
+const COMPLETED: &str = "local:completed";
 
-fn ended() -> OperationHandle {
-    OperationHandle::new(ENDED)
+fn completed() -> OperationHandle {
+    OperationHandle::new(COMPLETED)
 }
 
-fn observed(handle: &OperationHandle) -> Result<OperationState, Error> {
-    if handle.as_str() == ENDED {
+fn observe_handle(handle: &OperationHandle) -> Result<OperationState, Error> {
+    if handle.as_str() == COMPLETED {
         return Ok(OperationState::Succeeded);
     }
-    let rule = "it may be of a cloud: continue the run where it was begun";
-    Err(Error::BadText { noun: "operation", text: handle.as_str().to_owned(), rule })
+    let rule = "it belongs to another factory; resume the run with the factory that started it";
+    Err(Error::Invalid { noun: "operation", text: handle.as_str().to_owned(), rule })
 }
 
-/// Refuses a write by who did not see the last one.
-fn must_be_at(noun: &'static str, name: &impl fmt::Display, seen: Option<&Revision>, now: u64) -> Result<(), Error> {
-    match seen {
-        Some(seen) if seen.as_str() == now.to_string() => Ok(()),
-        seen => {
-            let seen = seen.map_or_else(|| "none".to_owned(), ToString::to_string);
-            Err(Error::Changed { noun, name: name.to_string(), seen, now })
-        }
+/// Refuses a change that is based on an older revision.
+fn require_revision(
+    noun: &'static str,
+    name: &impl fmt::Display,
+    expected: Option<&Revision>,
+    current: u64,
+) -> Result<(), Error> {
+    if expected.is_some_and(|expected| expected.as_str() == current.to_string()) {
+        return Ok(());
     }
+    let expected = expected.map_or_else(|| "none".to_owned(), ToString::to_string);
+    Err(Error::Changed { noun, name: name.to_string(), expected, current })
 }
 
 fn revision(number: u64) -> Revision {

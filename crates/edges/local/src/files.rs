@@ -1,4 +1,4 @@
-//! Every change to the state folder, each whole or not at all; and the seam by which a test ends the program between any two of them.
+//! Atomic changes to the state folder. Each change is counted, so that a test can stop the program between any two of them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 
-/// A lock. It ends with its owner, however that ends.
+/// A lock. The kernel releases it when its owner ends or is killed.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
-/// The files below one folder, by paths relative to it.
+/// The files of a folder, by relative path.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
@@ -39,8 +39,8 @@ impl Files {
         self.root.join(relative)
     }
 
-    /// Counts a change, or says that the end has come. After it nothing is done any more, as in a process that was killed.
-    pub(crate) fn begin(&self) -> Result<(), Error> {
+    /// Counts a change, or fails if a test stops the program here. Every later change fails too, as in a killed process.
+    pub(crate) fn count_change(&self) -> Result<(), Error> {
         let number = self.changes.load(Ordering::Relaxed);
         if number >= self.stop_before.load(Ordering::Relaxed) {
             return Err(Error::Stopped { number });
@@ -58,25 +58,25 @@ impl Files {
         }
     }
 
-    /// Replaces a file. Only its owner may read it: some hold custom data.
+    /// Replaces a file. Only its owner may read it, because some contain custom data.
     pub(crate) fn write(&self, relative: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(relative);
         let new = self.path(format!("{relative}.new"));
-        self.begin()?;
+        self.count_change()?;
         let written = || {
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(bytes)?;
             file.sync_data()
         };
         written().map_err(Error::io("write", &new))?;
-        self.begin()?;
+        self.count_change()?;
         fs::rename(&new, &path).map_err(Error::io("write", &path))?;
         sync_parent(&path)
     }
 
     pub(crate) fn remove(&self, relative: &str) -> Result<(), Error> {
         let path = self.path(relative);
-        self.begin()?;
+        self.count_change()?;
         match fs::remove_file(&path) {
             Ok(()) => sync_parent(&path),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -84,33 +84,33 @@ impl Files {
         }
     }
 
-    /// Makes a folder and those above it.
+    /// Creates a folder and the folders above it.
     pub(crate) fn folder(&self, relative: &str, mode: u32) -> Result<(), Error> {
         let path = self.path(relative);
         if path.is_dir() {
             return Ok(());
         }
-        self.begin()?;
+        self.count_change()?;
         let done = DirBuilder::new().recursive(true).mode(mode).create(&path);
-        done.map_err(Error::io("make folder", &path))
+        done.map_err(Error::io("create folder", &path))
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let path = self.path(from);
-        self.begin()?;
+        self.count_change()?;
         fs::rename(&path, self.path(to)).map_err(Error::io("move", &path))
     }
 
     pub(crate) fn remove_tree(&self, relative: &str) -> Result<(), Error> {
         let path = self.path(relative);
-        self.begin()?;
+        self.count_change()?;
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", &path)(error)),
             _ => Ok(()),
         }
     }
 
-    /// Names in a folder, sorted; none where there is no folder.
+    /// The sorted names in a folder; none if it does not exist.
     pub(crate) fn names(&self, relative: &str) -> Result<Vec<String>, Error> {
         let path = self.path(relative);
         let failed = |error| Error::io("list", &path)(error);
@@ -127,7 +127,7 @@ impl Files {
         Ok(names)
     }
 
-    /// Waits for a lock. Its file stays: a lock on a file that is gone locks nobody out.
+    /// Waits for a lock. Its file is never removed: a lock on a removed file has no effect.
     pub(crate) fn lock(&self, relative: &str) -> Result<Lock, Error> {
         let path = self.path(relative);
         let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);

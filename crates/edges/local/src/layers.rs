@@ -1,4 +1,4 @@
-//! Disks as chains of layers. Only the top of a disk is written; everything below is shared and never changes.
+//! Disks as chains of layers. A machine writes only to the top layer of its disk; the layers below are shared and never change.
 
 mod flatten;
 mod qemu_img;
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::Files;
-use crate::power::{DiskPath, Kind};
 use crate::records::{MachineRecord, SnapshotRecord, VersionRecord};
-use crate::store::Held;
+use crate::runner::{DiskPath, MachineKind};
+use crate::store::LockedStore;
 
 pub use qemu_img::QemuImg;
 
-/// The most layers that a version may stand on. `mount(2)` takes one page of options, in which each layer has its path of about a hundred
-/// characters, and every look-up of a file that is not there asks each layer.
-pub(crate) const MOST_LAYERS: usize = 16;
+/// The limit of layers below a snapshot. `mount(2)` accepts one page of options, in which the path of each layer has about 100 characters,
+/// and every lookup of a missing file searches each layer.
+pub(crate) const LAYER_LIMIT: usize = 16;
 
-/// A folder of `layers/`.
+/// The name of a folder in `layers/`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct LayerId(String);
@@ -36,7 +36,7 @@ impl FromStr for LayerId {
         if !text.is_empty() && text.len() <= 36 && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
             return Ok(Self(text.to_owned()));
         }
-        Err(Error::BadText { noun: "layer", text: text.to_owned(), rule: "hexadecimal digits and `-`" })
+        Err(Error::Invalid { noun: "layer", text: text.to_owned(), rule: "hexadecimal digits and `-`" })
     }
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for LayerId {
     }
 }
 
-/// Layers that never change, lowest first, on a base outside the state folder.
+/// Immutable layers, lowest first, on a base outside of the state folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chain {
     pub(crate) base: PathBuf,
@@ -71,30 +71,36 @@ pub(crate) struct Chain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disk {
     pub(crate) chain: Chain,
-    /// What the machine writes.
+    /// The layer that the machine writes to.
     pub(crate) top: LayerId,
-    /// Whether the machine was on since it has this top.
+    /// Whether the machine was started with this top layer.
     pub(crate) written: bool,
 }
 
-/// Makes and removes layers, under the lock of the store.
+/// Creates and removes layers, under the lock of the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
     pub(crate) qemu_img: QemuImg,
 }
 
 impl Layers {
-    /// An empty disk on a chain.
-    pub(crate) fn fresh(&self, held: &Held<'_>, kind: Kind, chain: Chain, top: LayerId) -> Result<Disk, Error> {
-        self.make(held.files(), kind, &chain, &top)?;
+    /// Creates a disk with an empty top layer on a chain.
+    pub(crate) fn fresh(
+        &self,
+        store: &LockedStore<'_>,
+        kind: MachineKind,
+        chain: Chain,
+        top: LayerId,
+    ) -> Result<Disk, Error> {
+        self.create(store.files(), kind, &chain, &top)?;
         Ok(Disk { chain, top, written: false })
     }
 
-    /// What is on a disk now, as a chain that stays so, and the disk with an empty top above it. Nothing is copied. The machine is off.
+    /// Turns the content of a disk into an immutable chain, and puts a new top layer on it. Nothing is copied. The machine must be off.
     pub(crate) fn freeze(
         &self,
-        held: &Held<'_>,
-        kind: Kind,
+        store: &LockedStore<'_>,
+        kind: MachineKind,
         disk: &Disk,
         new_top: LayerId,
     ) -> Result<(Chain, Disk), Error> {
@@ -103,53 +109,56 @@ impl Layers {
         }
         let mut chain = disk.chain.clone();
         chain.layers.push(disk.top.clone());
-        let disk = self.fresh(held, kind, chain.clone(), new_top)?;
+        let disk = self.fresh(store, kind, chain.clone(), new_top)?;
         Ok((chain, disk))
     }
 
-    fn make(&self, files: &Files, kind: Kind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
+    fn create(&self, files: &Files, kind: MachineKind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
         let folder = format!("layers/{id}");
         files.folder(&folder, 0o700)?;
         match kind {
-            Kind::Nspawn => {
+            MachineKind::Nspawn => {
                 files.folder(&format!("{folder}/work"), 0o700)?;
                 files.folder(&format!("{folder}/upper"), 0o755)?;
-                // The root of an overlay has the mode of its upper folder.
+                // The root of an overlay has the mode of the upper folder.
                 let upper = files.path(format!("{folder}/upper"));
-                let mode = fs::metadata(&chain.base).map_err(Error::io("look at", &chain.base))?.permissions().mode();
+                let mode = fs::metadata(&chain.base)
+                    .map_err(Error::io("read the metadata of", &chain.base))?
+                    .permissions()
+                    .mode();
                 let set = fs::set_permissions(&upper, fs::Permissions::from_mode(mode & 0o7777));
                 set.map_err(Error::io("set the mode of", &upper))
             }
-            Kind::Qemu => {
-                files.begin()?;
+            MachineKind::Qemu => {
+                files.count_change()?;
                 self.qemu_img.create(&files.path(format!("{folder}/disk.qcow2")), &backing(chain))
             }
         }
     }
 
-    /// Where the disk of a machine is.
-    pub(crate) fn path(files: &Files, kind: Kind, disk: &Disk) -> DiskPath {
+    /// The files of a disk.
+    pub(crate) fn path(files: &Files, kind: MachineKind, disk: &Disk) -> DiskPath {
         let top = files.path(format!("layers/{}", disk.top));
         match kind {
-            Kind::Nspawn => DiskPath::Folders {
+            MachineKind::Nspawn => DiskPath::Folders {
                 lower: folders(files, &disk.chain),
                 upper: top.join("upper"),
                 work: top.join("work"),
             },
-            Kind::Qemu => DiskPath::Qcow2(top.join("disk.qcow2")),
+            MachineKind::Qemu => DiskPath::Qcow2(top.join("disk.qcow2")),
         }
     }
 
-    /// Takes layers that no document names out of the way; [`empty_trash`] removes them when the lock is free again.
-    pub(crate) fn sweep(held: &Held<'_>) -> Result<(), Error> {
+    /// Moves layers that no document refers to into `trash`. [`empty_trash`] removes them after the lock is released.
+    pub(crate) fn sweep(store: &LockedStore<'_>) -> Result<(), Error> {
         let mut used: BTreeSet<LayerId> = BTreeSet::new();
-        for machine in held.list::<MachineRecord>()? {
+        for machine in store.list::<MachineRecord>()? {
             used.extend(machine.disk.chain.layers);
             used.insert(machine.disk.top);
         }
-        used.extend(held.list::<SnapshotRecord>()?.into_iter().flat_map(|snapshot| snapshot.chain.layers));
-        used.extend(held.list::<VersionRecord>()?.into_iter().flat_map(|version| version.chain.layers));
-        let files = held.files();
+        used.extend(store.list::<SnapshotRecord>()?.into_iter().flat_map(|snapshot| snapshot.chain.layers));
+        used.extend(store.list::<VersionRecord>()?.into_iter().flat_map(|version| version.chain.layers));
+        let files = store.files();
         for name in files.names("layers")? {
             if name.parse().is_ok_and(|id: LayerId| !used.contains(&id)) {
                 files.rename(&format!("layers/{name}"), &format!("trash/{name}"))?;
@@ -159,7 +168,7 @@ impl Layers {
     }
 }
 
-/// Removes what [`Layers::sweep`] took out of the way. It may be much, and everybody else may go on meanwhile.
+/// Removes the layers that [`Layers::sweep`] moved. That can take long, so it runs without the lock.
 pub(crate) fn empty_trash(files: &Files) -> Result<(), Error> {
     for name in files.names("trash")? {
         files.remove_tree(&format!("trash/{name}"))?;
@@ -172,7 +181,7 @@ fn folders(files: &Files, chain: &Chain) -> Vec<PathBuf> {
     std::iter::once(chain.base.clone()).chain(own).collect()
 }
 
-/// What the next file of a chain names as the one below it: relative to its own folder, so that the state folder can be moved.
+/// The backing file of a new qcow2 file on a chain. The path is relative, so that the state folder can be moved.
 fn backing(chain: &Chain) -> PathBuf {
     match chain.layers.last() {
         Some(id) => PathBuf::from(format!("../{id}/disk.qcow2")),

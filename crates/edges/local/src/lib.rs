@@ -1,21 +1,21 @@
-//! Machines on this machine: pools, disks, snapshots and a gallery in a folder, with no cloud.
+//! A cloud in a folder: pools, disks, snapshots and a gallery on this host, without any cloud.
 //!
-//! [`power`] is what switches a machine on and off; everything else is documents and disks under one state folder.
+//! [`sandbox`] runs the machines; everything else is documents and disks in one state folder.
 
 mod edge;
 mod error;
 mod files;
 pub mod ids;
 mod layers;
-pub mod power;
 mod records;
+pub mod runner;
+pub mod sandbox;
 mod size;
 mod store;
-pub mod world;
 
-pub use edge::{Clock, Local, LocalOptions, NewId, PoolSpec, Shown};
+pub use edge::{Clock, Local, LocalOptions, MachineSummary, NewId, PoolSpec};
 pub use error::Error;
 pub use layers::QemuImg;
-pub use power::{Body, DiskPath, Kind, MachineKey, Power, PowerError};
+pub use runner::{DiskPath, MachineConfig, MachineKey, MachineKind, MachineRunner, RunnerError};
 pub use size::Size;
 pub use store::Store;

@@ -10,120 +10,120 @@ use kiln_types::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::layers::{Chain, Disk};
-use crate::power::{Kind, MachineKey};
+use crate::runner::{MachineKey, MachineKind};
 use crate::size::Size;
 use crate::store::Record;
 
-/// Custom data in a document, which its owner alone can read.
+/// Custom data in a document, which only its owner can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept(pub(crate) Secret);
+pub(crate) struct StoredSecret(pub(crate) Secret);
 
-impl Serialize for Kept {
+impl Serialize for StoredSecret {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.0.expose())
     }
 }
 
-impl<'de> Deserialize<'de> for Kept {
+impl<'de> Deserialize<'de> for StoredSecret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from).map(|text| Self(Secret::new(text)))
     }
 }
 
-/// A base that disks stand on, outside the state folder.
+/// An imported image: the base of disks, outside of the state folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ImageRecord {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MachineKind,
     pub(crate) base: PathBuf,
 }
 
-/// A pool.
+/// A pool and its wanted instances.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolRecord {
     pub(crate) name: PoolName,
     pub(crate) revision: u64,
     pub(crate) size: Size,
-    /// The number of the next instance. None is given twice.
+    /// The number of the next instance. Numbers are never reused.
     pub(crate) next: u64,
-    /// The instances that it is told to have. One without a machine is still to be made, a machine that is not here is to go.
+    /// The wanted instances. A machine is created for each, and machines of other instances are removed.
     pub(crate) members: BTreeSet<u64>,
-    /// Counts the changes of image and custom data.
+    /// The number of changes to image and custom data.
     pub(crate) model: u64,
     pub(crate) image: ImageSource,
-    pub(crate) custom_data: Option<Kept>,
+    pub(crate) custom_data: Option<StoredSecret>,
     pub(crate) tags: Tags,
-    /// It goes once its machines are gone.
+    /// The pool is removed after its machines.
     pub(crate) deleting: bool,
 }
 
-/// A machine, of a pool or alone.
+/// A machine, in a pool or outside of one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MachineRecord {
     pub(crate) name: MachineKey,
     pub(crate) revision: u64,
-    pub(crate) place: Option<Place>,
+    pub(crate) membership: Option<Membership>,
     pub(crate) computer_name: String,
     pub(crate) vm_id: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MachineKind,
     pub(crate) number: u16,
     pub(crate) size: Size,
     pub(crate) disk: Disk,
     pub(crate) image: ImageSource,
-    pub(crate) custom_data: Option<Kept>,
+    pub(crate) custom_data: Option<StoredSecret>,
     pub(crate) protection: Protection,
     pub(crate) tags: Tags,
-    /// Whether it should be on.
+    /// Whether it should be running.
     pub(crate) on: bool,
-    /// Whether it was given up to be found hardware anew when it was switched off.
+    /// Whether it was deallocated when it was stopped.
     pub(crate) deallocated: bool,
-    /// Whether it was ever switched on: until then it is being made.
-    pub(crate) made: bool,
+    /// Whether it was ever started.
+    pub(crate) provisioned: bool,
 }
 
-/// Where in a pool a machine is.
+/// A machine's place in a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct Membership {
     pub(crate) pool: PoolName,
     pub(crate) instance: u64,
-    /// The pool's model that it was made from.
+    /// The pool's model when the machine was created.
     pub(crate) model: u64,
 }
 
-impl Place {
+impl Membership {
     pub(crate) fn id(&self) -> InstanceId {
         instance_id(self.instance)
     }
 }
 
-/// A number is an id by its grammar.
+/// The id of an instance with this number.
 pub(crate) fn instance_id(number: u64) -> InstanceId {
     number.to_string().parse().expect("digits are an instance id")
 }
 
-/// A copy of a disk.
+/// A snapshot of a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SnapshotRecord {
     pub(crate) name: SnapshotName,
     pub(crate) source: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MachineKind,
     pub(crate) chain: Chain,
     pub(crate) created: String,
     pub(crate) tags: Tags,
 }
 
-/// A version of a line.
+/// An image version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VersionRecord {
-    pub(crate) line: DefinitionName,
+    pub(crate) definition: DefinitionName,
     pub(crate) number: VersionNumber,
     pub(crate) source: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MachineKind,
     pub(crate) chain: Chain,
     pub(crate) regions: Vec<String>,
     pub(crate) storage: Storage,
@@ -151,14 +151,14 @@ record!(PoolRecord, "pools", "pool", |pool| pool.name.to_string());
 record!(MachineRecord, "machines", "machine", |machine| machine.name.to_string());
 record!(SnapshotRecord, "snapshots", "snapshot", |snapshot| snapshot.name.to_string());
 record!(Gallery, "galleries", "gallery", |gallery| gallery.name.to_string());
-record!(ImageDefinition, "lines", "image definition", |line| line_key(&line.name));
-record!(VersionRecord, "versions", "image version", |version| version_key(&version.line, &version.number));
+record!(ImageDefinition, "definitions", "image definition", |definition| definition_key(&definition.name));
+record!(VersionRecord, "versions", "image version", |version| version_key(&version.definition, &version.number));
 
-/// `~` is in no name.
-pub(crate) fn line_key(line: &DefinitionName) -> String {
-    format!("{}~{}", line.gallery, line.definition)
+/// The key of an image definition. No name contains `~`.
+pub(crate) fn definition_key(name: &DefinitionName) -> String {
+    format!("{}~{}", name.gallery, name.definition)
 }
 
-pub(crate) fn version_key(line: &DefinitionName, number: &VersionNumber) -> String {
-    format!("{}~{number}", line_key(line))
+pub(crate) fn version_key(definition: &DefinitionName, number: &VersionNumber) -> String {
+    format!("{}~{number}", definition_key(definition))
 }

@@ -1,4 +1,4 @@
-//! How large a machine is.
+//! The size of a machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Processors and memory, written `2x2048`.
+/// Processors and MiB of memory, written as `2x2048`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Size {
-    /// Virtual processors.
     pub cores: u32,
-    /// Memory in MiB.
     pub memory_mib: u32,
 }
 
@@ -27,7 +25,7 @@ impl FromStr for Size {
             Some(Self { cores: number(cores)?, memory_mib: number(memory)? })
         };
         let rule = "processors and MiB of memory, such as `2x2048`";
-        read().ok_or_else(|| Error::BadText { noun: "machine size", text: text.to_owned(), rule })
+        read().ok_or_else(|| Error::Invalid { noun: "machine size", text: text.to_owned(), rule })
     }
 }
 
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_processors_and_memory() {
+    fn size_is_processors_and_memory() {
         assert_eq!("2x2048".parse::<Size>().unwrap(), Size { cores: 2, memory_mib: 2048 });
         for bad in ["", "2", "x", "0x1", "1x0", "+1x1", "Standard_D2s_v3"] {
             assert!(bad.parse::<Size>().is_err(), "{bad}");

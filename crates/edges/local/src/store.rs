@@ -1,15 +1,16 @@
-//! The state folder: one JSON document for each thing, and nothing else that would remember anything.
+//! The state folder: one JSON document per resource, and no other state.
 //!
-//! A document is replaced whole, and what reads and writes several does so under one lock. A process that is killed leaves each document old
-//! or new; what it left besides is removed by who comes next.
+//! A document is replaced atomically, and one lock protects operations on several documents. A killed process leaves each document old or new;
+//! the next process removes its temporary files.
 //!
-//! | folder | holds |
+//! | folder | content |
 //! |---|---|
-//! | `pools`, `machines`, `images`, `snapshots`, `galleries`, `lines`, `versions` | a document for each |
-//! | `layers/ID` | what was written above other layers: `upper` and `work` for overlayfs, or `disk.qcow2` |
-//! | `building`, `trash` | layers that are not yet or no longer there |
+//! | `pools`, `machines`, `images`, `snapshots`, `galleries`, `definitions`, `versions` | documents |
+//! | `layers/ID` | one layer of disks: `upper` and `work` for overlayfs, or `disk.qcow2` |
+//! | `building`, `trash` | layers that are being created or removed |
 //! | `locks` | empty files |
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,10 +19,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::{Files, Lock};
-use crate::power::MachineKey;
+use crate::runner::MachineKey;
 
-/// The format of the documents. A change that an older program would misread takes the next number.
-const FORMAT: u32 = 1;
+/// The format of the documents. It is increased with every change that another version of kiln would misread. Format 2 renamed fields and
+/// the folder of image definitions.
+const FORMAT: u32 = 2;
 
 const HEAD: &str = "store.json";
 
@@ -30,13 +32,13 @@ struct Head {
     format: u32,
 }
 
-/// A thing that is kept as a document.
+/// A resource that is stored as a document.
 pub(crate) trait Record: Serialize + DeserializeOwned {
-    /// The folder of its kind.
+    /// The folder of such documents.
     const FOLDER: &'static str;
-    /// What it is called in an error.
+    /// The noun in error messages.
     const NOUN: &'static str;
-    /// What it is found by.
+    /// The name of the document.
     fn key(&self) -> String;
 }
 
@@ -47,18 +49,23 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a state folder, or opens the one that is there.
+    /// Creates a state folder, or opens an existing one.
     pub fn create(folder: &Path) -> Result<Self, Error> {
         let root = std::path::absolute(folder).map_err(Error::io("find", folder))?;
-        let files = Files::new(root);
+        let store = Self { files: Arc::new(Files::new(root)) };
+        let files = &store.files;
         files.folder("", 0o700)?;
+        if files.read(HEAD)?.is_some() {
+            // Before a folder of another format is changed.
+            store.check_format()?;
+        }
         for folder in [
             "building",
+            "definitions",
             "snapshots",
             "galleries",
             "images",
             "layers",
-            "lines",
             "locks",
             "machines",
             "pools",
@@ -67,11 +74,10 @@ impl Store {
         ] {
             files.folder(folder, 0o700)?;
         }
-        let store = Self { files: Arc::new(files) };
-        let _lock = store.files.lock("locks/store")?;
-        if store.files.read(HEAD)?.is_none() {
+        let _lock = files.lock("locks/store")?;
+        if files.read(HEAD)?.is_none() {
             let head = Head { format: FORMAT };
-            store.files.write(HEAD, &text_of(&head, &store.files.path(HEAD))?)?;
+            files.write(HEAD, &to_text(&head, &files.path(HEAD))?)?;
         }
         store.check_format()?;
         Ok(store)
@@ -90,23 +96,24 @@ impl Store {
         let Some(head) = self.files.read(HEAD)? else { return Err(Error::NoStore { path }) };
         let Head { format } =
             serde_json::from_slice(&head).map_err(|source| Error::Damaged { path: path.join(HEAD), source })?;
-        if format > FORMAT {
-            return Err(Error::Newer { path, found: format, known: FORMAT });
+        match format.cmp(&FORMAT) {
+            Ordering::Equal => Ok(()),
+            Ordering::Greater => Err(Error::NewerFormat { path, format, supported: FORMAT }),
+            Ordering::Less => Err(Error::OlderFormat { path, format, supported: FORMAT }),
         }
-        Ok(())
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn folder(&self) -> PathBuf {
         self.files.path("")
     }
 
-    /// How many changes this process made to the folder.
+    /// The number of changes that this process made.
     pub fn changes(&self) -> u64 {
         self.files.changes()
     }
 
-    /// Ends every verb before this change: what a test leaves a killed process by.
+    /// Makes every operation fail before this change, so that a test can leave the folder as a killed process would.
     pub fn stop_before(&self, change: Option<u64>) {
         self.files.stop_before(change);
     }
@@ -115,39 +122,39 @@ impl Store {
         &self.files
     }
 
-    /// Keeps everybody else from switching a machine or copying its disk. Taken before [`hold`](Self::hold), never after.
+    /// Takes the lock for starting or stopping a machine, or for copying its disk. It is taken before [`lock`](Self::lock), never after.
     pub(crate) fn machine_lock(&self, machine: &MachineKey) -> Result<Lock, Error> {
         self.files.lock(&format!("locks/{machine}.machine"))
     }
 
-    /// Keeps everybody else from long work on layers.
+    /// Takes the lock for joining layers, which takes long.
     pub(crate) fn build_lock(&self) -> Result<Lock, Error> {
         self.files.lock("locks/build")
     }
 
-    /// Waits until nobody else reads or writes documents.
-    pub(crate) fn hold(&self) -> Result<Held<'_>, Error> {
+    /// Waits for the lock on all documents.
+    pub(crate) fn lock(&self) -> Result<LockedStore<'_>, Error> {
         let lock = self.files.lock("locks/store")?;
-        // A newer program may have been here meanwhile.
+        // A newer kiln may have changed the format meanwhile.
         self.check_format()?;
-        Ok(Held { files: &self.files, _lock: lock })
+        Ok(LockedStore { files: &self.files, _lock: lock })
     }
 }
 
-/// The state folder while nobody else reads or writes documents.
+/// The state folder, while this process holds the lock on all documents.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct LockedStore<'a> {
     files: &'a Files,
     _lock: Lock,
 }
 
-impl Held<'_> {
+impl LockedStore<'_> {
     pub(crate) fn files(&self) -> &Files {
         self.files
     }
 
     pub(crate) fn find<R: Record>(&self, key: &str) -> Result<Option<R>, Error> {
-        let relative = place::<R>(key)?;
+        let relative = document_path::<R>(key)?;
         let Some(bytes) = self.files.read(&relative)? else { return Ok(None) };
         let damaged = |source| Error::Damaged { path: self.files.path(&relative), source };
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
@@ -158,12 +165,12 @@ impl Held<'_> {
     }
 
     pub(crate) fn put<R: Record>(&self, record: &R) -> Result<(), Error> {
-        let relative = place::<R>(&record.key())?;
-        self.files.write(&relative, &text_of(record, &self.files.path(&relative))?)
+        let relative = document_path::<R>(&record.key())?;
+        self.files.write(&relative, &to_text(record, &self.files.path(&relative))?)
     }
 
     pub(crate) fn remove<R: Record>(&self, key: &str) -> Result<(), Error> {
-        self.files.remove(&place::<R>(key)?)
+        self.files.remove(&document_path::<R>(key)?)
     }
 
     pub(crate) fn list<R: Record>(&self) -> Result<Vec<R>, Error> {
@@ -173,16 +180,16 @@ impl Held<'_> {
     }
 }
 
-fn place<R: Record>(key: &str) -> Result<String, Error> {
+fn document_path<R: Record>(key: &str) -> Result<String, Error> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
     if key.is_empty() || key.starts_with('.') || key.len() > 240 || !key.chars().all(plain) {
-        let rule = "letters, digits, `-`, `_` or `.`, the first no `.`";
-        return Err(Error::BadText { noun: R::NOUN, text: key.to_owned(), rule });
+        let rule = "expected letters, digits, `-`, `_` or `.`, not starting with `.`";
+        return Err(Error::Invalid { noun: R::NOUN, text: key.to_owned(), rule });
     }
     Ok(format!("{}/{key}.json", R::FOLDER))
 }
 
-fn text_of(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, Error> {
+fn to_text(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, Error> {
     let mut text =
         serde_json::to_vec_pretty(value).map_err(|source| Error::Damaged { path: path.to_owned(), source })?;
     text.push(b'\n');

@@ -1,4 +1,4 @@
-//! Disks of qcow2 files with the real `qemu-img`: what one machine writes no other sees, and a copy stays what it was, byte for byte.
+//! Disks of qcow2 files with the real `qemu-img`: machines do not see each other's changes, and a snapshot stays the same byte for byte.
 
 mod bench;
 
@@ -8,23 +8,15 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use bench::Bench;
-use kiln_local::{DiskPath, Kind, QemuImg};
-use testkit::{Part, require};
+use kiln_local::{DiskPath, MachineKind, QemuImg};
+use testkit::{TestDep, require};
 
 const MIB: usize = 1 << 20;
 
-/// A program of the lab's own Debian, run where it stands: with its own libraries it needs no root of its own.
+/// The words that run a program of the QEMU root folder.
 fn program(name: &str) -> Vec<OsString> {
-    let bin = require(Part::LabTools).parent().unwrap().to_owned();
-    let root = bin.ancestors().nth(3).unwrap().to_owned();
-    let libraries: Vec<String> =
-        ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|p| root.join(p).display().to_string()).to_vec();
-    vec![
-        root.join("lib64/ld-linux-x86-64.so.2").into(),
-        "--library-path".into(),
-        libraries.join(":").into(),
-        bin.join(name).into(),
-    ]
+    let qemu = require(TestDep::BenchTools);
+    kiln_machines::tools::program(Some(qemu.ancestors().nth(3).unwrap()), name)
 }
 
 fn run(name: &str, arguments: &[&str]) {
@@ -34,11 +26,11 @@ fn run(name: &str, arguments: &[&str]) {
 }
 
 async fn disk(bench: &Bench, machine: &str) -> String {
-    let DiskPath::Qcow2(path) = bench.disk(machine).await else { panic!("no qcow2") };
+    let DiskPath::Qcow2(path) = bench.disk(machine).await else { panic!("not a qcow2 file") };
     path.display().to_string()
 }
 
-/// A machine writes a byte all over a stretch of its disk, in KiB.
+/// Writes a byte to a range of a machine's disk, in KiB.
 async fn write(bench: &Bench, machine: &str, byte: u8, at: u32, length: u32) {
     run("qemu-io", &["-f", "qcow2", "-c", &format!("write -P {byte} {at}k {length}k"), &disk(bench, machine).await]);
 }
@@ -51,7 +43,7 @@ async fn bytes(bench: &Bench, machine: &str) -> Vec<u8> {
 }
 
 async fn files(base: impl FnOnce(&std::path::Path) -> PathBuf) -> Bench {
-    Bench::new(Kind::Qemu, QemuImg::new(program("qemu-img")), base).await
+    Bench::new(MachineKind::Qemu, QemuImg::new(program("qemu-img")), base).await
 }
 
 fn raw_base(folder: &std::path::Path) -> PathBuf {
@@ -61,7 +53,7 @@ fn raw_base(folder: &std::path::Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
+async fn clone_has_the_donors_disk_and_neither_changes_the_other() {
     let bench = files(raw_base).await;
     write(&bench, "workers_0", 2, 0, 64).await;
     let donor = bytes(&bench, "workers_0").await;
@@ -70,7 +62,7 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
     write(&bench, "workers_0", 3, 32, 64).await;
     let donor_later = bytes(&bench, "workers_0").await;
     bench.clone_of("c1", "1.0.0").await;
-    assert_eq!(bytes(&bench, "workers_2").await, donor, "the clone is what the donor was");
+    assert_eq!(bytes(&bench, "workers_2").await, donor, "the clone differs from the snapshot");
 
     write(&bench, "workers_2", 4, 0, 1024).await;
     let clone = bytes(&bench, "workers_2").await;
@@ -80,11 +72,11 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
     assert_eq!(bytes(&bench, "workers_3").await, clone, "a clone of a clone");
     write(&bench, "workers_3", 5, 2048, 1024).await;
     assert_eq!(bytes(&bench, "workers_2").await, clone);
-    assert_eq!(bytes(&bench, "workers_1").await, vec![1; 4 * MIB], "the base is shared and never written");
+    assert_eq!(bytes(&bench, "workers_1").await, vec![1; 4 * MIB], "the base was changed");
 }
 
 #[tokio::test]
-async fn a_long_chain_is_joined_and_the_disk_stays_on_its_base() {
+async fn joining_a_long_chain_keeps_the_base() {
     let bench = files(|folder| {
         let (raw, base) = (raw_base(folder), folder.join("base.qcow2"));
         run("qemu-img", &["convert", "-O", "qcow2", &raw.display().to_string(), &base.display().to_string()]);
@@ -108,5 +100,5 @@ async fn a_long_chain_is_joined_and_the_disk_stays_on_its_base() {
     assert!(seen == wanted, "the disk changed");
     let below = bench.below("workers_0").await;
     assert!(below < 10, "{below}");
-    assert_eq!(bench.layers(), below + 2, "what was joined is gone");
+    assert_eq!(bench.layers(), below + 2, "joined layers are left");
 }

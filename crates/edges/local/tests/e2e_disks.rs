@@ -1,4 +1,4 @@
-//! Disks of folders under a real overlayfs: what one machine writes no other sees, and a copy stays what it was.
+//! Disks of folders with the real overlayfs: machines do not see each other's changes, and a snapshot never changes.
 
 mod bench;
 
@@ -6,11 +6,11 @@ use std::fs;
 use std::process::Command;
 
 use bench::Bench;
-use kiln_local::{DiskPath, Kind, QemuImg};
+use kiln_local::{DiskPath, MachineKind, QemuImg};
 
-/// A pool on a base of a few files.
+/// A pool on a base with a few files.
 async fn folders() -> Bench {
-    Bench::new(Kind::Nspawn, QemuImg::default(), |folder| {
+    Bench::new(MachineKind::Nspawn, QemuImg::default(), |folder| {
         let base = folder.join("base");
         sh(&format!(
             "mkdir -p {0}/etc {0}/dir/deep {0}/kept; cd {0}; chmod 755 .; echo base > etc/os; echo x > dir/x; echo y > dir/deep/y; \
@@ -22,9 +22,9 @@ async fn folders() -> Bench {
     .await
 }
 
-/// Runs a script in the root of a machine, and says what is there afterwards.
+/// Runs a script in the root folder of a machine, and returns a list of all files afterwards.
 async fn within(bench: &Bench, machine: &str, script: &str) -> String {
-    let DiskPath::Folders { lower, upper, work } = bench.disk(machine).await else { panic!("no folders") };
+    let DiskPath::Folders { lower, upper, work } = bench.disk(machine).await else { panic!("not a disk of folders") };
     // overlayfs names the highest first.
     let lower: Vec<String> = lower.iter().rev().map(|path| path.display().to_string()).collect();
     let mount = bench.folder.path().join("mount");
@@ -37,30 +37,30 @@ async fn within(bench: &Bench, machine: &str, script: &str) -> String {
     ))
 }
 
-/// In mounts of its own, which end with it.
+/// Runs a script in a private mount namespace.
 fn sh(script: &str) -> String {
     let output = Command::new("unshare").args(["--mount", "sh", "-euc", script]).output().unwrap();
     assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Everything that overlayfs writes down in its own way: what is gone, folders made anew, one kind in place of another.
+/// The changes that overlayfs records with marks: removed files, recreated folders, a file in place of a folder and the reverse.
 const LIFE: &str = "echo new > new; rm gone; rm -r dir; mkdir dir; echo z > dir/z; rm swapped; mkdir swapped; \
                     echo s > swapped/s; rm -r folded; echo file > folded; chmod 700 etc; mv kept/k kept/moved; ln -s new other";
 
 #[tokio::test]
-async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
+async fn clone_has_the_donors_disk_and_neither_changes_the_other() {
     let bench = folders().await;
     let untouched = within(&bench, "workers_1", "").await;
     let donor = within(&bench, "workers_0", LIFE).await;
     assert_ne!(donor, untouched);
-    assert_eq!(within(&bench, "workers_1", "").await, untouched, "the base is shared and never written");
+    assert_eq!(within(&bench, "workers_1", "").await, untouched, "the base was changed");
     bench.snapshot("workers_0", "c1").await;
-    assert_eq!(within(&bench, "workers_0", "").await, donor, "the donor has its disk");
+    assert_eq!(within(&bench, "workers_0", "").await, donor, "the donor's disk changed");
 
     let donor_later = within(&bench, "workers_0", "echo later > later; rm new; echo changed > etc/os").await;
     bench.clone_of("c1", "1.0.0").await;
-    assert_eq!(within(&bench, "workers_2", "").await, donor, "the clone is what the donor was");
+    assert_eq!(within(&bench, "workers_2", "").await, donor, "the clone differs from the snapshot");
 
     let clone = within(&bench, "workers_2", "echo clone > clone; rm dir/z; echo mine > etc/os").await;
     assert_eq!(within(&bench, "workers_0", "").await, donor_later);
@@ -73,11 +73,11 @@ async fn a_clone_is_the_donor_as_it_was_and_neither_writes_to_the_other() {
 }
 
 #[tokio::test]
-async fn a_long_chain_is_joined_and_nothing_on_the_disk_changes() {
+async fn joining_a_long_chain_does_not_change_the_disk() {
     let bench = folders().await;
     within(&bench, "workers_0", LIFE).await;
-    // What each round does undoes or covers something of the round before. Layers are joined after the third of them came for the third
-    // time, so that nothing later covers what it made anew.
+    // Each round undoes or hides a change of the round before. Layers are joined right after the third round ran for the third time, so that no
+    // later round hides its result.
     let rounds = [
         "echo round > round; rm -rf dir; echo was > dir",
         "rm round dir; mkdir dir round; echo d > dir/d; ln new hard; mkfifo pipe",
@@ -100,17 +100,17 @@ async fn a_long_chain_is_joined_and_nothing_on_the_disk_changes() {
     let below = bench.below("workers_0").await;
     assert!(below < 10, "{below} layers after 20 snapshots");
     assert!(most <= 19, "{most}");
-    assert_eq!(bench.layers(), below + 2, "what was joined is gone");
+    assert_eq!(bench.layers(), below + 2, "joined layers are left");
 }
 
-/// Most kernels mark such a folder as opaque, and none has to: the whiteout below it hides the base until both are joined.
+/// Most kernels mark such a folder as opaque, but they need not: the whiteout below it hides the base, until both are joined.
 #[tokio::test]
-async fn a_folder_made_anew_hides_that_of_the_base_also_when_layers_are_joined() {
+async fn recreated_folder_hides_that_of_the_base_after_layers_are_joined() {
     let bench = folders().await;
     within(&bench, "workers_0", "rm -r dir").await;
     bench.snapshot("workers_0", "gone").await;
     within(&bench, "workers_0", "mkdir dir; echo d > dir/d").await;
-    let DiskPath::Folders { upper, .. } = bench.disk("workers_0").await else { panic!("no folders") };
+    let DiskPath::Folders { upper, .. } = bench.disk("workers_0").await else { panic!("not a disk of folders") };
     let _ = rustix::fs::lremovexattr(upper.join("dir"), "trusted.overlay.opaque");
     let before = within(&bench, "workers_0", "").await;
     for round in 0..17 {

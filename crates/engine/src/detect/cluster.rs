@@ -1,8 +1,8 @@
 //! Detecting settings from the cluster.
 
 use kiln_aks_formats::{from_base64, to_base64};
-use kiln_bootstrap::Place;
-use kiln_bootstrap::trust::{self, Offered, TrustError};
+use kiln_bootstrap::SourcePosition;
+use kiln_bootstrap::trust::{self, DetectedCertificates, TrustError};
 use kiln_kubernetes::{Cluster, Endpoint, connect};
 use kiln_types::Sourced;
 
@@ -41,10 +41,11 @@ pub(super) async fn detect<L>(sources: &Sources<'_, L>, found: &mut Detected) {
 
 /// The certificates to trust, as PEM.
 async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> Option<String> {
-    let mut offered = Offered { kubeconfig: endpoint.trusted.as_deref().map(to_base64), shown: Vec::new() };
+    let mut offered =
+        DetectedCertificates { kubeconfig: endpoint.trusted.as_deref().map(to_base64), presented: Vec::new() };
     if pin.is_some() || offered.kubeconfig.is_none() {
-        match endpoint.shown().await {
-            Ok(shown) => offered.shown = shown,
+        match endpoint.presented_certificates().await {
+            Ok(shown) => offered.presented = shown,
             Err(error) => {
                 found.miss("caBundle", with_causes(&error));
                 return None;
@@ -53,13 +54,15 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
     }
     let chosen = match (trust::certificates(&offered, pin), pin) {
         // Most servers present only their own certificate. kubeadm publishes the CA's in a ConfigMap.
-        (Err(TrustError::OtherPin(other)), Some(pin)) => by_pin(endpoint, pin).await.ok_or(TrustError::OtherPin(other)),
+        (Err(TrustError::PinMismatch(other)), Some(pin)) => {
+            by_pin(endpoint, pin).await.ok_or(TrustError::PinMismatch(other))
+        }
         (chosen, _) => chosen,
     };
     match chosen {
         Ok((data, place)) => {
             let call = match place {
-                Place::Call(call) => call,
+                SourcePosition::Call(call) => call,
                 other => other.to_string(),
             };
             let pem = from_base64(&data).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -74,16 +77,17 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
 }
 
 /// The certificate with this pin among those that the cluster publishes.
-async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, Place)> {
-    let published = endpoint.offered().await.ok()?;
-    let (data, _) = trust::certificates(&Offered { kubeconfig: None, shown: published.value }, Some(pin)).ok()?;
-    Some((data, Place::Call(format!("{}, pin {pin}", published.call))))
+async fn by_pin(endpoint: &Endpoint, pin: &str) -> Option<(String, SourcePosition)> {
+    let published = endpoint.published_certificates().await.ok()?;
+    let (data, _) =
+        trust::certificates(&DetectedCertificates { kubeconfig: None, presented: published.value }, Some(pin)).ok()?;
+    Some((data, SourcePosition::Call(format!("{}, pin {pin}", published.call))))
 }
 
 /// Detects the version. Returns whether the cluster responds; otherwise every further request would time out.
 async fn version(cluster: &Cluster, found: &mut Detected) -> bool {
     let version = cluster.server_version().await;
-    let responds = version.as_ref().map_or_else(|error| error.answer().is_some(), |_| true);
+    let responds = version.as_ref().map_or_else(|error| error.status().is_some(), |_| true);
     found.add("kubernetesVersion", version);
     responds
 }

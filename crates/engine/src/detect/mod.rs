@@ -15,7 +15,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use kiln_bootstrap::sources::{Fact, SourceError, detected};
-use kiln_bootstrap::{Field, Kind, Layer, Resolved};
+use kiln_bootstrap::{Field, Resolved, Source, SourceKind};
 use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint};
 use kiln_types::{ResourceGroup, Sourced};
 
@@ -61,7 +61,7 @@ impl fmt::Display for Miss {
         write!(f, "`{}` was not found: {}; ", self.field, self.reason)?;
         let Ok(field) = Field::named(self.field) else { return f.write_str("it cannot be set") };
         let kinds: Vec<String> =
-            field.kinds.iter().filter(|kind| **kind != Kind::Detected).map(ToString::to_string).collect();
+            field.kinds.iter().filter(|kind| **kind != SourceKind::Detected).map(ToString::to_string).collect();
         write!(f, "set it in {}", kinds.join(" or "))?;
         match field.reads.first() {
             Some(variable) => write!(f, " (`{}`, or ${variable})", self.field),
@@ -85,14 +85,16 @@ pub async fn settings<L: ResourceGroup>(sources: &Sources<'_, L>) -> Detected {
 
 impl Detected {
     /// The detected values as a source. Only hardcoded values have lower precedence.
-    pub fn layer(&self) -> Result<Layer, SourceError> {
+    pub fn to_source(&self) -> Result<Source, SourceError> {
         detected(&self.facts)
     }
 
     /// The settings that were neither detected nor set.
     pub fn unmet(&self, resolved: &Resolved) -> Vec<&Miss> {
         let is_set = |field: &str| {
-            resolved.get(field).is_some_and(|value| !matches!(value.kind, Kind::Hardcoded(_) | Kind::Computed))
+            resolved
+                .get(field)
+                .is_some_and(|value| !matches!(value.kind, SourceKind::Hardcoded(_) | SourceKind::Computed))
         };
         self.misses.iter().filter(|miss| !is_set(miss.field)).collect()
     }
@@ -134,7 +136,7 @@ fn with_causes(error: &dyn StdError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kiln_bootstrap::{Place, resolve};
+    use kiln_bootstrap::{SourcePosition, resolve};
 
     use super::*;
 
@@ -155,8 +157,8 @@ mod tests {
         let mut found = Detected::default();
         found.miss("dnsServiceIp", "w");
         assert_eq!(found.unmet(&resolve(&[])).len(), 1);
-        let mut layer = Layer::new(Kind::Settings);
-        layer.set("dnsServiceIp", "10.1.0.10".into(), Place::Program).unwrap();
+        let mut layer = Source::new(SourceKind::Settings);
+        layer.set("dnsServiceIp", "10.1.0.10".into(), SourcePosition::Program).unwrap();
         assert_eq!(found.unmet(&resolve(&[layer])).len(), 0);
     }
 
@@ -164,13 +166,13 @@ mod tests {
     fn set_value_overrides_the_detected_one_which_is_still_shown() {
         let mut found = Detected::default();
         found.fact("dnsServiceIp", "10.2.0.10", "GET /dns");
-        let mut layer = Layer::new(Kind::Settings);
-        layer.set("dnsServiceIp", "10.1.0.10".into(), Place::Program).unwrap();
-        let resolved = resolve(&[layer, found.layer().unwrap()]);
+        let mut layer = Source::new(SourceKind::Settings);
+        layer.set("dnsServiceIp", "10.1.0.10".into(), SourcePosition::Program).unwrap();
+        let resolved = resolve(&[layer, found.to_source().unwrap()]);
         let explained = resolved.explain().into_iter().find(|line| line.field == "dnsServiceIp").unwrap();
         assert_eq!(explained.value, "10.1.0.10");
         assert_eq!(
-            (explained.overrode[0].value.as_str(), explained.overrode[0].place.as_str()),
+            (explained.overrode[0].value.as_str(), explained.overrode[0].position.as_str()),
             (Some("10.2.0.10"), "GET /dns")
         );
     }

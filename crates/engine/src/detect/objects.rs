@@ -44,7 +44,8 @@ pub async fn karpenter(cluster: &Cluster, names: &KarpenterNames) -> Result<Karp
 async fn one(cluster: &Cluster, kind: KarpenterKind, name: Option<&str>) -> Result<Option<Document>, ObjectError> {
     let Some(name) = name else { return Ok(None) };
     let response = cluster.karpenter(kind, name).await?;
-    let value = response.value.ok_or_else(|| ObjectError::Missing { kind, name: name.to_owned(), call: response.call })?;
+    let value =
+        response.value.ok_or_else(|| ObjectError::Missing { kind, name: name.to_owned(), call: response.call })?;
     Ok(Some(Document::object(kind.as_str(), value)))
 }
 

@@ -95,7 +95,9 @@ async fn chosen_subnet<L: ResourceGroup>(
         match used.as_slice() {
             [only] => return Ok(Sourced { value: only.clone(), call: placements.call.clone() }),
             [] => {}
-            several => return Err(format!("{}: the pools use several subnets: {}", placements.call, several.join(", "))),
+            several => {
+                return Err(format!("{}: the pools use several subnets: {}", placements.call, several.join(", ")));
+            }
         }
     }
     let networks = azure.networks().await.map_err(|error| with_causes(&error))?;
@@ -141,7 +143,8 @@ async fn identities<L: ResourceGroup>(azure: &L, placements: &Sourced<Vec<Placem
             return found.miss("kubeletIdentityClientId", format!("{}: the pools have no identity", placements.call));
         }
         _ => {
-            let reason = format!("{}: none of {} identities ends with {KUBELET_IDENTITY}", placements.call, first.len());
+            let reason =
+                format!("{}: none of {} identities ends with {KUBELET_IDENTITY}", placements.call, first.len());
             return found.miss("kubeletIdentityClientId", reason);
         }
     };

@@ -1,7 +1,7 @@
 //! Chooses the image of a machine: the image that its class specifies, or the newest of its family.
 
 use kiln_bootstrap::family::Family;
-use kiln_bootstrap::images::{self, Cache, ImageError, Listed};
+use kiln_bootstrap::images::{self, Cache, ImageError, ListedVersion};
 use kiln_bootstrap::{DeriveError, Resolved};
 use kiln_types::{ImageCatalog, PublishedVersion};
 
@@ -74,7 +74,7 @@ async fn newest_version<S: ImageCatalog>(
         _ => catalog.definition_versions(location, definition).await,
     };
     let response = response.map_err(ChooseError::Cloud)?;
-    let listed: Vec<Listed> = response.value.into_iter().map(listed).collect();
+    let listed: Vec<ListedVersion> = response.value.into_iter().map(listed).collect();
     let name = parts.last().copied().unwrap_or_default();
     let newest = images::newest(name, &listed)
         .ok_or_else(|| ChooseError::NoVersion { id: definition.to_owned(), location: location.to_owned() })?;
@@ -101,7 +101,7 @@ async fn by_family<S: ImageCatalog>(
     let gallery = if subscription.is_some() { SHARED } else { community };
     let question: Vec<&str> = definitions.iter().copied().chain([gallery, location]).collect();
     let key = Cache::key(&question, inputs.text("kubernetesVersion"));
-    let cached = cache.get(&key, now).map(<[Listed]>::to_vec);
+    let cached = cache.get(&key, now).map(<[ListedVersion]>::to_vec);
     let listed = if cached.is_some() { Vec::new() } else { list(catalog, inputs, &definitions, gallery).await? };
     let versions = cached.clone().unwrap_or_else(|| listed.iter().flat_map(|(versions, _)| versions.clone()).collect());
     // An empty list is not cached.
@@ -109,7 +109,9 @@ async fn by_family<S: ImageCatalog>(
         cache.put(key, now, versions.clone());
     }
     let calls = |definition: Option<&str>| {
-        let has = |versions: &[Listed]| definition.is_none_or(|name| versions.iter().any(|one| one.definition == name));
+        let has = |versions: &[ListedVersion]| {
+            definition.is_none_or(|name| versions.iter().any(|one| one.definition == name))
+        };
         let calls: Vec<&str> =
             listed.iter().filter(|(versions, _)| has(versions)).map(|(_, call)| call.as_str()).collect();
         if calls.is_empty() { CACHED.to_owned() } else { calls.join(", ") }
@@ -126,7 +128,7 @@ async fn list<S: ImageCatalog>(
     inputs: &Resolved,
     definitions: &[&str],
     gallery: &str,
-) -> Result<Vec<(Vec<Listed>, String)>, ChooseError<S::Error>> {
+) -> Result<Vec<(Vec<ListedVersion>, String)>, ChooseError<S::Error>> {
     let location = inputs.text("location");
     if gallery == SHARED {
         let response = catalog.node_image_versions(location).await.map_err(ChooseError::Cloud)?;
@@ -147,9 +149,9 @@ fn is_version(id: &str) -> bool {
     segment.eq_ignore_ascii_case("versions") && !version.is_empty() && !version.eq_ignore_ascii_case("latest")
 }
 
-fn listed(version: PublishedVersion) -> Listed {
+fn listed(version: PublishedVersion) -> ListedVersion {
     let PublishedVersion { definition, version, published, excluded } = version;
-    Listed { definition, version, published, excluded }
+    ListedVersion { definition, version, published, excluded }
 }
 
 #[cfg(test)]

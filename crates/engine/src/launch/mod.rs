@@ -48,7 +48,7 @@ pub fn owner<E: std::error::Error + 'static>(inputs: &Resolved) -> Result<String
 
 /// The launch template for these inputs and an image.
 pub fn template(inputs: &Resolved, bootstrapper: &dyn Bootstrapper, image: &str) -> Result<Template, LaunchError> {
-    launch::template_of(inputs, bootstrapper, image)
+    launch::template_with_image(inputs, bootstrapper, image)
 }
 
 /// Creates a machine from a template, or completes an interrupted creation.

@@ -53,10 +53,10 @@ impl AccessReport {
 /// Checks each permission that a run on these pools needs.
 pub async fn check_access<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<AccessReport, Error> {
     let mut rows = azure(context, names).await?;
-    for mut access in context.cluster.access(&context.namespace, &PERMISSIONS).await? {
+    for mut access in context.cluster.check_access(&context.namespace, &PERMISSIONS).await? {
         let permission = access.permission;
         // A server without the Job API grants nothing on Jobs and has none of kamino's.
-        if !access.allowed && permission.group == "batch" && context.cluster.rivals().await.is_ok() {
+        if !access.allowed && permission.group == "batch" && context.cluster.kamino_jobs().await.is_ok() {
             (access.allowed, access.reason) = (true, String::new());
         }
         let group = if permission.group.is_empty() { String::new() } else { format!(".{}", permission.group) };

@@ -1,6 +1,6 @@
 //! Changes between two versions, from their stored contents.
 
-use kiln_kubernetes::FactsStore;
+use kiln_kubernetes::VersionRecords;
 use kiln_prototype::diff::{Diff, VersionFacts, diff};
 use kiln_types::{Factory, PoolName, VersionNumber};
 
@@ -14,14 +14,14 @@ pub async fn compare<F: Factory>(
     to: &VersionNumber,
 ) -> Result<Diff, Error> {
     let pool = context.one_pool(pool).await?.name;
-    let store = FactsStore::<VersionFacts>::new(&context.cluster, &context.namespace, &pool);
+    let store = VersionRecords::<VersionFacts>::new(&context.cluster, &context.namespace, &pool);
     let from = facts(&store, &pool, from).await?;
     let to = facts(&store, &pool, to).await?;
     Ok(diff(&from, &to))
 }
 
 async fn facts(
-    store: &FactsStore<VersionFacts>,
+    store: &VersionRecords<VersionFacts>,
     pool: &PoolName,
     version: &VersionNumber,
 ) -> Result<VersionFacts, Error> {

@@ -116,8 +116,8 @@ struct NoInspection;
 
 impl NoInspection {
     fn refuse(node: &Node, task: Task) -> ClusterError {
-        let why = "disabled by `--no-inspect`".to_owned();
-        ClusterError::TaskFailed { node: node.name.clone(), task, pod: "none".to_owned(), why }
+        let reason = "disabled by `--no-inspect`".to_owned();
+        ClusterError::TaskFailed { node: node.name.clone(), task, pod: "none".to_owned(), reason }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::{HoldWhat, Owner, PoolLease};
+use kiln_kubernetes::{HoldScope, Owner, PoolLease};
 use kiln_prototype::latest::{NewNodes, new_nodes};
 use kiln_prototype::refresh::{Batch, Budget, OutdatedNode, RefreshDecision, RefreshState, next_batch, outdated};
 use kiln_prototype::rollback::rejected_numbers;
@@ -67,16 +67,16 @@ pub async fn refresh<F: Factory>(context: &Context<F>, request: &RefreshRequest)
         return refresher.preview().await;
     }
     let lease = PoolLease::new(&context.cluster, &context.namespace, &pool, context.new_owner(), LEASE);
-    match lease.take(LEASE + LEASE / 4).await {
+    match lease.acquire(LEASE + LEASE / 4).await {
         Ok(_) => {}
         Err(kiln_kubernetes::Error::LeaseHeld { by, .. }) => return Err(Error::Busy { pool, by }),
         Err(error) => return Err(error.into()),
     }
     let done = tokio::select! {
-        lost = lease.keep() => Err(lost.into()),
+        lost = lease.keep_renewing() => Err(lost.into()),
         done = refresher.run() => done,
     };
-    if let Err(error) = lease.give_up().await {
+    if let Err(error) = lease.release().await {
         refresher.note(format!("the pool's lease could not be given up and will expire: {error}")).await;
     }
     done
@@ -249,9 +249,9 @@ impl<F: Factory> Refresher<'_, F> {
     async fn drain_node(&self, old: &OutdatedNode) -> Result<(), Error> {
         let Ok(node) = old.node.parse::<NodeName>() else { return Ok(()) };
         let cluster = &self.context.cluster;
-        match cluster.hold(&node, &self.owner, HoldWhat::CORDON).await {
+        match cluster.hold(&node, &self.owner, HoldScope::CORDON).await {
             // An instance without a node has nothing to drain.
-            Err(error) if error.not_found() => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             held => drop(held?),
         }
         self.note(format!("draining {node} ({})", old.runs)).await;
@@ -262,7 +262,7 @@ impl<F: Factory> Refresher<'_, F> {
         match drained {
             Ok(()) => Ok(()),
             Err(error) => {
-                cluster.release(&node, &self.owner, HoldWhat::CORDON).await?;
+                cluster.release(&node, &self.owner, HoldScope::CORDON).await?;
                 if self.context.stop.is_requested() {
                     return Err(Error::Stopped("repeat the command to continue the refresh".to_owned()));
                 }
@@ -284,7 +284,7 @@ impl<F: Factory> Refresher<'_, F> {
         let drained = async move {
             let mut report = |progress| drop(sender.send(progress));
             match cluster.drain(node, &options, &mut report).await {
-                Err(DrainError::Left { pods, .. }) if force => {
+                Err(DrainError::Remaining { pods, .. }) if force => {
                     cluster.force_out(node, &pods, FORCED_WITHIN, &mut report).await.map(drop)
                 }
                 drained => drained.map(drop),

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::{EventKind, FactsStore, HoldWhat, NodeEvent, OriginalRecipe, OriginalStore};
+use kiln_kubernetes::{EventKind, HoldScope, NodeEvent, OriginalRecipe, OriginalStore, VersionRecords};
 use kiln_prototype::action::Action;
 use kiln_prototype::decide::event_after_action;
 use kiln_prototype::diff::VersionFacts;
@@ -63,7 +63,7 @@ impl<F: Factory> Runner<'_, F> {
             }
             Action::HoldNode => self.hold_node().await,
             Action::ReleaseNode => {
-                let released = self.context.cluster.release(&self.node, &self.owner, HoldWhat::ALL).await;
+                let released = self.context.cluster.release(&self.node, &self.owner, HoldScope::ALL).await;
                 released.map(|()| None).map_err(|error| cluster_failure(&error))
             }
             Action::SetProtection { instance, protection } => factory
@@ -92,7 +92,7 @@ impl<F: Factory> Runner<'_, F> {
     }
 
     async fn hold_node(&mut self) -> Acted {
-        let held = self.context.cluster.hold(&self.node, &self.owner, HoldWhat::ALL).await;
+        let held = self.context.cluster.hold(&self.node, &self.owner, HoldScope::ALL).await;
         let node = held.map_err(|error| cluster_failure(&error))?;
         let note = format!(
             "run {} copies this node's disk: it is cordoned, drained and stopped for a few minutes",
@@ -100,7 +100,7 @@ impl<F: Factory> Runner<'_, F> {
         );
         let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note };
         // The event is only informative.
-        let _ = self.context.cluster.tell(&node, &self.owner, &event).await;
+        let _ = self.context.cluster.record_event(&node, &self.owner, &event).await;
         Ok(None)
     }
 
@@ -118,7 +118,7 @@ impl<F: Factory> Runner<'_, F> {
         let drained = async {
             let mut report = |progress| drop(sender.send(progress));
             match cluster.drain(&node, &options, &mut report).await {
-                Err(DrainError::Left { pods, .. }) if force => {
+                Err(DrainError::Remaining { pods, .. }) if force => {
                     cluster.force_out(&node, &pods, FORCED_WITHIN, &mut report).await.map(drop)
                 }
                 drained => drained.map(drop),
@@ -197,8 +197,8 @@ impl<F: Factory> Runner<'_, F> {
         }
     }
 
-    fn facts(&self) -> FactsStore<VersionFacts> {
-        FactsStore::new(&self.context.cluster, &self.context.namespace, &self.run.header.pool)
+    fn facts(&self) -> VersionRecords<VersionFacts> {
+        VersionRecords::new(&self.context.cluster, &self.context.namespace, &self.run.header.pool)
     }
 }
 

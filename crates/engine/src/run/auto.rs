@@ -104,7 +104,7 @@ async fn run_on_pool<F: Factory>(
         return Ok(PoolReport { pool: name, choice: None, outcome });
     }
     let reading = context.read(pool).await?;
-    let of_pool = |node: &&Node| ProviderId::of(node).is_none_or(|id| id.is_of(&name));
+    let of_pool = |node: &&Node| ProviderId::from_node(node).is_none_or(|id| id.is_of(&name));
     let nodes: Vec<Node> = nodes.iter().filter(of_pool).cloned().collect();
     let input = DonorInput {
         pool: &reading.pool,

@@ -15,7 +15,7 @@ pub(crate) struct InstanceRef {
 impl InstanceRef {
     /// The instance of a node, by its provider ID, or by its name as long as it has none.
     pub(crate) fn of(node: &Node) -> Result<Self, Error> {
-        if let Some(id) = ProviderId::of(node) {
+        if let Some(id) = ProviderId::from_node(node) {
             return Ok(Self { pool: id.pool, instance: id.instance });
         }
         let (pool, instance) = instance_from_node_name(node.name.as_str())

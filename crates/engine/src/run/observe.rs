@@ -1,6 +1,6 @@
 //! Reading what a decision needs, one request to one outside system each.
 
-use kiln_kubernetes::{HoldWhat, NodeHold, OriginalStore};
+use kiln_kubernetes::{HoldScope, NodeHold, OriginalStore};
 use kiln_prototype::decide::current_step;
 use kiln_prototype::journal::StepFailure;
 use kiln_prototype::observed::{CanaryView, Fact};
@@ -65,7 +65,7 @@ impl<F: Factory> Runner<'_, F> {
     pub(super) async fn read_node(&self, name: &NodeName) -> Result<Option<Node>, StepFailure> {
         match self.context.cluster.node(name).await {
             Ok(node) => Ok(Some(node)),
-            Err(error) if error.not_found() => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(cluster_failure(&error)),
         }
     }
@@ -118,9 +118,9 @@ impl<F: Factory> Runner<'_, F> {
     /// Cordons the canary's node once it has registered.
     async fn cordon_canary(&self, name: &str) -> Result<Option<Node>, StepFailure> {
         let Ok(name) = name.parse::<NodeName>() else { return Ok(None) };
-        match self.context.cluster.hold(&name, &self.owner, HoldWhat::CORDON).await {
+        match self.context.cluster.hold(&name, &self.owner, HoldScope::CORDON).await {
             Ok(node) => Ok(Some(node)),
-            Err(error) if error.not_found() => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(cluster_failure(&error)),
         }
     }

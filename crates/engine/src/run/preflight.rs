@@ -1,7 +1,7 @@
 //! Reading everything that could block a run, before anything changes.
 
 use jiff::tz::Offset;
-use kiln_kubernetes::{FactsStore, OriginalStore};
+use kiln_kubernetes::{OriginalStore, VersionRecords};
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::latest::same_definition;
 use kiln_prototype::names;
@@ -63,7 +63,7 @@ impl PreflightFacts {
             }
             None => (Vec::new(), Vec::new()),
         };
-        let kamino_jobs = context.cluster.rivals().await?;
+        let kamino_jobs = context.cluster.kamino_jobs().await?;
         let surroundings = Surroundings {
             kamino_jobs: kamino_jobs.iter().map(ToString::to_string).collect(),
             missing_permissions: missing_permissions(context, &pool).await?,
@@ -80,7 +80,7 @@ impl PreflightFacts {
             context.emit(&facts.pool.name, Some(run), RunEventKind::Inspecting(node.name.clone())).await;
             facts.inspection = match context.inspector.inspect(node, &owner_of(run)).await {
                 Ok(inspection) => Ok(inspection),
-                Err(error) if error.outage() => return Err(error.into()),
+                Err(error) if error.is_outage() => return Err(error.into()),
                 Err(error) => Err(error.to_string()),
             };
             facts.report = facts.check(context, node, options, run, &surroundings);
@@ -223,7 +223,7 @@ async fn contents<F: Factory>(
     if definitions.is_empty() {
         return Ok(Vec::new());
     }
-    let store = FactsStore::new(&context.cluster, &context.namespace, &pool.name);
+    let store = VersionRecords::new(&context.cluster, &context.namespace, &pool.name);
     Ok(store.list().await?.into_iter().map(|(_, facts)| facts).collect())
 }
 

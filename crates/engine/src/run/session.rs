@@ -55,7 +55,7 @@ impl<'a, F: Factory> PoolSession<'a, F> {
         work: impl Future<Output = Result<RunReport, Error>>,
     ) -> Result<RunReport, Error> {
         // Long enough for the lease of a dead process to expire. A living one renews it meanwhile.
-        match self.lease.take(LEASE + LEASE / 4).await {
+        match self.lease.acquire(LEASE + LEASE / 4).await {
             Ok(_) => {}
             Err(kiln_kubernetes::Error::LeaseHeld { by, .. }) => {
                 return Err(Error::Busy { pool: self.pool.clone(), by });
@@ -64,10 +64,10 @@ impl<'a, F: Factory> PoolSession<'a, F> {
         }
         self.context.emit(&self.pool, None, RunEventKind::Leased).await;
         let done = tokio::select! {
-            lost = self.lease.keep() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
+            lost = self.lease.keep_renewing() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
             done = work => done,
         };
-        if let Err(error) = self.lease.give_up().await {
+        if let Err(error) = self.lease.release().await {
             let note = format!("the pool's lease could not be given up and will expire: {error}");
             self.context.emit(&self.pool, None, RunEventKind::Note(note)).await;
         }

@@ -121,7 +121,7 @@ impl<F: Factory> Runner<'_, F> {
         let watched = async {
             if let Ok(node) = canary.parse() {
                 let cluster = &self.context.cluster;
-                let born = cluster.cordon_at_birth(&node, &self.owner, pause).await;
+                let born = cluster.cordon_on_registration(&node, &self.owner, pause).await;
                 if born.is_ok() && cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
                     return;
                 }

@@ -6,9 +6,9 @@ use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
-use kiln_bootstrap::{Kind, Layer, Place, resolve};
+use kiln_bootstrap::{Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::detect::{AzureJsonFacts, Detected, Sources, settings};
-use kiln_kubernetes::{Cluster, ClusterOptions, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, WallClock};
 use kiln_sim_azure::{Options, Sim, WorldSpec};
 use kiln_sim_kubernetes::Server;
 use kiln_types::Secret;
@@ -78,7 +78,7 @@ fn azure(world: &str) -> Azure {
 
 fn cluster() -> Cluster {
     let server = Server::new(1, Arc::new(|| WALL.parse().unwrap()));
-    let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(|| WALL.parse().unwrap()) };
+    let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(|| WALL.parse().unwrap()) };
     Cluster::new(Client::new(server.service(), "default"), options)
 }
 
@@ -122,18 +122,18 @@ async fn aks_resource_group_yields_cluster_id_security_group_subnet_network_and_
 async fn detected_cluster_id_overrides_the_computed_one_and_a_setting_overrides_both() {
     let azure = azure(AKS);
     let found = settings(&Sources { azure: Some(&azure), ..Sources::default() }).await;
-    let mut endpoint = Layer::new(Kind::Settings);
+    let mut endpoint = Source::new(SourceKind::Settings);
     let name = "https://karpenter-000000000000.hcp.westus2.staging.azmk8s.io:443";
-    endpoint.set("clusterEndpoint", name.into(), Place::Program).unwrap();
+    endpoint.set("clusterEndpoint", name.into(), SourcePosition::Program).unwrap();
     let alone = resolve(std::slice::from_ref(&endpoint));
     assert_eq!((alone.text("clusterId"), alone.text("securityGroup")), ("34455734", "aks-agentpool-34455734-nsg"));
-    let seen = resolve(&[endpoint.clone(), found.layer().unwrap()]);
+    let seen = resolve(&[endpoint.clone(), found.to_source().unwrap()]);
     assert_eq!((seen.text("clusterId"), seen.text("securityGroup")), ("46593302", "aks-agentpool-46593302-nsg"));
-    let mut said = Layer::new(Kind::Settings);
-    said.set("clusterId", "11111111".into(), Place::Program).unwrap();
-    let resolved = resolve(&[endpoint, found.layer().unwrap(), said]);
+    let mut said = Source::new(SourceKind::Settings);
+    said.set("clusterId", "11111111".into(), SourcePosition::Program).unwrap();
+    let resolved = resolve(&[endpoint, found.to_source().unwrap(), said]);
     assert_eq!(resolved.text("clusterId"), "11111111");
-    assert!(resolved.get("clusterId").unwrap().overrode.iter().any(|(kind, _)| *kind == Kind::Detected));
+    assert!(resolved.get("clusterId").unwrap().overrode.iter().any(|(kind, _)| *kind == SourceKind::Detected));
 }
 
 #[tokio::test]

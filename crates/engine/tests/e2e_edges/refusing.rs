@@ -59,7 +59,7 @@ async fn assert_refused(world: &World, words: &str) {
 async fn run_with_a_blocker_is_refused_and_changes_nothing() {
     let properties =
         |value: serde_json::Value| move |pool: &mut PoolSpec| pool.properties = value.as_object().unwrap().clone();
-    let place = |line: &str| vec![kiln_types::Place { path: "/etc/x".to_owned(), line: line.to_owned() }];
+    let place = |line: &str| vec![kiln_types::FileLine { path: "/etc/x".to_owned(), line: line.to_owned() }];
     let full = kiln_types::DiskUse { size_bytes: 100 << 30, used_bytes: 95 << 30 };
     let unknown = kiln_types::JoinCredential::Unknown { why: "not known here".to_owned() };
     let cases: Vec<(WorldBuilder, &str)> = vec![

@@ -11,11 +11,11 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::{InProcess, Recorder};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_engine::{Context, DiscardEvents, EventSink, RunRequest, Stop};
-use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, WallClock};
 use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
+use kiln_sim_kubernetes::kubelet::{Kubelets, create_node_agent};
 use kiln_types::{ImageSource, Node, NodeName, Pool, PoolName, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -75,7 +75,7 @@ impl WorldBuilder {
         });
         let server = Server::new(self.seed, clock.clone()).with_scheduler();
         let client = Client::new(server.service(), "default");
-        furnish(&client).await.unwrap();
+        create_node_agent(&client).await.unwrap();
         let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": NAMESPACE}})).unwrap();
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
@@ -126,7 +126,7 @@ impl World {
     /// The cluster, with a new client.
     pub(crate) fn cluster(&self) -> Cluster {
         let clock = self.clock.clone();
-        let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || clock()) };
+        let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(move || clock()) };
         Cluster::new(Client::new(self.server.service(), "default"), options)
     }
 

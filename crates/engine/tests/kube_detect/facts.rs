@@ -4,7 +4,7 @@ use control_plane::{ControlPlane, Identity};
 use kiln_aks_formats::to_base64;
 use kiln_azure::Azure;
 use kiln_bootstrap::trust::{fingerprint, key_fingerprint};
-use kiln_bootstrap::{Kind, Layer, Place, resolve};
+use kiln_bootstrap::{Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::detect::{Detected, Sources, settings};
 use kiln_kubernetes::{Cluster, Endpoint, connect};
 use kube::Config;
@@ -85,13 +85,14 @@ async fn each_fact_has_its_request_and_is_overridden_by_a_setting() {
     assert_eq!(fact(&found, "networkDataplane"), Some(("cilium", map)));
     assert_eq!(fact(&found, "networkPolicy"), Some(("cilium", map)));
 
-    let mut said = Layer::new(Kind::Settings);
-    said.set("kubernetesVersion", "1.33.7".into(), Place::Argument("--set kubernetesVersion".to_owned())).unwrap();
-    let explained = resolve(&[said, found.layer().unwrap()]).explain();
+    let mut said = Source::new(SourceKind::Settings);
+    said.set("kubernetesVersion", "1.33.7".into(), SourcePosition::Argument("--set kubernetesVersion".to_owned()))
+        .unwrap();
+    let explained = resolve(&[said, found.to_source().unwrap()]).explain();
     let line = |name: &str| explained.iter().find(|line| line.field == name).unwrap();
-    assert_eq!((line("dnsServiceIp").kind.as_str(), line("dnsServiceIp").place.as_str()), ("detected", dns));
+    assert_eq!((line("dnsServiceIp").kind.as_str(), line("dnsServiceIp").position.as_str()), ("detected", dns));
     let version = line("kubernetesVersion");
-    assert_eq!((&version.value, version.overrode[0].place.as_str()), (&json!("1.33.7"), "GET /version"));
+    assert_eq!((&version.value, version.overrode[0].position.as_str()), (&json!("1.33.7"), "GET /version"));
 }
 
 #[tokio::test]
@@ -112,20 +113,20 @@ async fn forbidden_requests_are_reported_with_the_setting_to_use() {
 #[tokio::test]
 async fn presented_certificate_is_trusted_only_by_its_pin() {
     let plane = plane();
-    let address = Endpoint::unknown(plane.server());
+    let address = Endpoint::untrusted(plane.server());
     let ask = |pin: Option<String>| async move {
-        let address = Endpoint::unknown(plane.server());
+        let address = Endpoint::untrusted(plane.server());
         settings(&From { endpoint: Some(&address), anonymous: Some(options()), pin: pin.as_deref(), ..From::default() })
             .await
     };
     let unpinned = ask(None).await;
-    assert!(miss(&unpinned, "caBundle").contains("that nobody vouches for: give its pin"), "{unpinned:?}");
+    assert!(miss(&unpinned, "caBundle").contains("is not trusted; pass its pin"), "{unpinned:?}");
     assert_eq!(unpinned.facts, []);
     let wrong = ask(Some(format!("sha256:{}", "0".repeat(64)))).await;
-    assert!(miss(&wrong, "caBundle").contains("has the pin `sha256:000"), "{wrong:?}");
+    assert!(miss(&wrong, "caBundle").contains("matches the pin `sha256:000"), "{wrong:?}");
     assert_eq!(wrong.facts, []);
 
-    let shown = address.shown().await.unwrap();
+    let shown = address.presented_certificates().await.unwrap();
     let pin = format!("sha256:{}", fingerprint(&shown[0]).unwrap());
     let pinned = ask(Some(pin.clone())).await;
     let call = format!("TLS handshake, pin {pin}");

@@ -2,7 +2,7 @@
 
 use kiln_aks_formats::karpenter::{AksNodeClass, node_class_hash};
 use kiln_bootstrap::sources::{node_claim, node_class, node_pool};
-use kiln_bootstrap::{Document, Kind, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{Document, Resolved, Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::detect::{KarpenterNames, karpenter};
 use serde_json::{Value, json};
 
@@ -54,8 +54,8 @@ fn claim() -> Value {
 }
 
 /// The settings that no object contains.
-fn rest() -> Layer {
-    let mut layer = Layer::new(Kind::Settings);
+fn rest() -> Source {
+    let mut layer = Source::new(SourceKind::Settings);
     for (field, value) in [
         ("tenantId", "t"),
         ("subscriptionId", "22222222-2222-2222-2222-222222222222"),
@@ -66,7 +66,7 @@ fn rest() -> Layer {
         ("caBundle", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="),
         ("bootstrapToken", "abcdef.0123456789abcdef"),
     ] {
-        layer.set(field, value.into(), Place::Program).unwrap();
+        layer.set(field, value.into(), SourcePosition::Program).unwrap();
     }
     layer
 }
@@ -109,7 +109,7 @@ async fn objects_from_the_server_and_from_files_configure_the_same_node() {
         assert_eq!(server.get(name), Some(value), "{name}");
     }
     let explained = from_server.explain();
-    let stands = |field: &str| explained.iter().find(|line| line.field == field).unwrap().place.clone();
+    let stands = |field: &str| explained.iter().find(|line| line.field == field).unwrap().position.clone();
     assert_eq!(stands("maxPods"), "AKSNodeClass/default spec.maxPods");
     assert_eq!(stands("DisableSSH"), "AKSNodeClass/default metadata.annotations.bootstrap.kiln.dev/DisableSSH");
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use control_plane::{ControlPlane, Options};
-use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint, Spread, WallClock, connect};
+use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint, Jitter, WallClock, connect};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
@@ -15,7 +15,7 @@ pub(crate) fn plane() -> &'static ControlPlane {
 
 pub(crate) fn options() -> ClusterOptions {
     let clock = WallClock::new(|| "2026-01-02T03:04:05Z".parse().unwrap());
-    ClusterOptions { spread: Spread::none(), clock }
+    ClusterOptions { jitter: Jitter::none(), clock }
 }
 
 pub(crate) async fn config(plane: &ControlPlane) -> Config {
@@ -26,6 +26,6 @@ pub(crate) async fn config(plane: &ControlPlane) -> Config {
 /// The cluster with administrator credentials.
 pub(crate) async fn admin(plane: &ControlPlane) -> (Cluster, Endpoint) {
     let config = config(plane).await;
-    let endpoint = Endpoint::of(&config);
+    let endpoint = Endpoint::from_config(&config);
     (Cluster::new(connect(config).unwrap(), options()), endpoint)
 }

@@ -9,7 +9,7 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_bootstrap::images::Cache;
-use kiln_bootstrap::{AksVariables, Kind, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{AksVariables, Resolved, Source, SourceKind, SourcePosition, resolve};
 use kiln_engine::launch::{LaunchState, Unobserved, choose, collect, create, delete, list, template};
 use kiln_sim_azure::{FaultPlan, Options, Sim, WorldSpec};
 use kiln_types::{MachineName, Secret};
@@ -67,7 +67,7 @@ impl World {
 }
 
 fn inputs() -> Resolved {
-    let mut settings = Layer::new(Kind::Settings);
+    let mut settings = Source::new(SourceKind::Settings);
     let subnet = format!("{GROUP}/Microsoft.Network/virtualNetworks/k8s-vnet/subnets/k8s-subnet");
     for (field, value) in [
         ("tenantId", "t"),
@@ -82,10 +82,10 @@ fn inputs() -> Resolved {
         ("vnetSubnetId", subnet.as_str()),
         ("sshPublicKey", "ssh-ed25519 AAAA me"),
     ] {
-        settings.set(field, value.into(), Place::Program).unwrap();
+        settings.set(field, value.into(), SourcePosition::Program).unwrap();
     }
-    let mut pool = Layer::new(Kind::NodePool);
-    pool.set("vmSize", "Standard_D2s_v3".into(), Place::Program).unwrap();
+    let mut pool = Source::new(SourceKind::NodePool);
+    pool.set("vmSize", "Standard_D2s_v3".into(), SourcePosition::Program).unwrap();
     resolve(&[settings, pool])
 }
 

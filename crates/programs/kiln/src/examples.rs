@@ -1,25 +1,25 @@
-//! Every command shows examples, and each of them is a command line that the program understands.
+//! Tests of the examples in the help texts: every command has one, and every example is a valid command line.
 
 use clap::{Command, CommandFactory as _, Parser as _};
 
 use crate::Kiln;
 
-/// The commands below one, with the words that lead to them.
-fn below(command: &Command, path: &str) -> Vec<(String, String)> {
+/// A command and all its subcommands: path and help after the options.
+fn commands(command: &Command, path: &str) -> Vec<(String, String)> {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default().replace("\\\n", " ");
-    let mut found = vec![(path.to_owned(), help)];
+    let mut all = vec![(path.to_owned(), help)];
     for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help" && !inner.is_hide_set()) {
-        found.extend(below(inner, &format!("{path} {}", inner.get_name())));
+        all.extend(commands(inner, &format!("{path} {}", inner.get_name())));
     }
-    found
+    all
 }
 
-/// The command lines of a help text: two blanks, then what somebody types. Explanations stand further in.
-fn typed(help: &str) -> impl Iterator<Item = &str> {
+/// The command lines of a help text. They are indented by two blanks, explanations by more.
+fn command_lines(help: &str) -> impl Iterator<Item = &str> {
     help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '))
 }
 
-/// The words of each kiln in a line of a shell.
+/// The arguments of each call of kiln in a shell command line.
 fn calls(line: &str) -> Vec<Vec<&str>> {
     let mut calls = Vec::new();
     let parts = line.split(['|', '&', '>', '<', ';', '(', ')', '#', '"']);
@@ -33,36 +33,36 @@ fn calls(line: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn every_example_is_a_command_line_of_this_program() {
-    let (mut tried, mut refused) = (0, Vec::new());
-    for (path, help) in below(&Kiln::command(), "kiln") {
-        for line in typed(&help) {
+fn every_example_is_a_valid_command_line() {
+    let (mut tried, mut rejected) = (0, Vec::new());
+    for (path, help) in commands(&Kiln::command(), "kiln") {
+        for line in command_lines(&help) {
             for call in calls(line) {
                 let error = Kiln::try_parse_from(&call).err();
-                refused.extend(error.map(|error| format!("`{path} --help` shows `{line}`: {error}")));
+                rejected.extend(error.map(|error| format!("`{path} --help` shows `{line}`: {error}")));
                 tried += 1;
             }
         }
     }
-    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    assert!(rejected.is_empty(), "{}", rejected.join("\n"));
     assert!(tried >= 60, "{tried}");
 }
 
 #[test]
-fn every_command_shows_an_example_of_itself() {
-    let all = below(&Kiln::command(), "kiln");
-    let together = all.iter().find(|(path, _)| path == "kiln local").map_or("", |(_, help)| help);
-    let mut silent = Vec::new();
+fn every_command_has_an_example() {
+    let all = commands(&Kiln::command(), "kiln");
+    let shared = all.iter().find(|(path, _)| path == "kiln local").map_or("", |(_, help)| help);
+    let mut missing = Vec::new();
     for (path, help) in &all {
-        // A group within a group is its commands, and the small ones of `kiln local` are shown together.
+        // Nested groups need no example, and `kiln local` has one list for all its commands.
         let is_group = all.iter().any(|(other, _)| other.starts_with(&format!("{path} ")));
-        let also = if path.starts_with("kiln local ") { together } else { "" };
-        let mut shown = typed(help).chain(typed(also)).flat_map(calls);
+        let also = if path.starts_with("kiln local ") { shared } else { "" };
+        let mut shown = command_lines(help).chain(command_lines(also)).flat_map(calls);
         let is_shown = shown.any(|call| call.join(" ").starts_with(path.as_str()));
         let is_inner_group = is_group && path.matches(' ').count() > 1;
         if !is_shown && !is_inner_group {
-            silent.push(path);
+            missing.push(path);
         }
     }
-    assert!(silent.is_empty(), "{silent:?} show no example of themselves");
+    assert!(missing.is_empty(), "without an example: {missing:?}");
 }

@@ -1,90 +1,59 @@
-//! What ends the program early: a sentence for people and a code for programs.
+//! The error type of the program: a message for people and an exit code for programs.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::path::Path;
 
-/// An error with its exit code.
+use kiln_types::error_chain;
+pub(crate) use kiln_types::error_chain::to_line as chain;
+
+/// An error that ends the program.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
+    /// What failed, followed by one indented line per cause.
     pub(crate) message: String,
-    /// What to do next.
+    /// The command or setting that helps.
     pub(crate) hint: Option<String>,
 }
 
 impl Failure {
-    /// Ends with this code.
     pub(crate) fn new(code: u8, problem: impl Display) -> Self {
         Self { code, message: problem.to_string(), hint: None }
     }
 
-    /// What the user gave cannot be used: nothing was started.
+    /// Invalid input (exit code 2). Nothing was started.
     pub(crate) fn input(problem: impl Display) -> Self {
         Self::new(2, problem)
     }
 
-    /// Something that should have worked did not.
+    /// The operation failed (exit code 1).
     pub(crate) fn failed(problem: impl Display) -> Self {
         Self::new(1, problem)
     }
 
-    /// A file or folder that the user named cannot be used.
+    /// A file or folder that the user named is not usable (exit code 2).
     pub(crate) fn file(path: &Path, problem: impl Display) -> Self {
         Self::input(format_args!("{}: {problem}", path.display()))
     }
 
-    /// An error and what it says of its causes.
+    /// An error with its causes, one per line.
     pub(crate) fn chain(code: u8, error: &(dyn Error + 'static)) -> Self {
-        Self::new(code, chain(error))
+        Self::new(code, error_chain::messages(error).join("\n  "))
     }
 
-    /// The same, with what to do next.
     #[must_use]
     pub(crate) fn hint(self, hint: impl Display) -> Self {
         Self { hint: Some(hint.to_string()), ..self }
     }
 }
 
-/// An error with its causes, where they say more than it does.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let cause = inner.to_string();
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
         }
-        source = inner.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug)]
-    struct Layer(&'static str, Option<Box<Layer>>);
-
-    impl Display for Layer {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str(self.0)
-        }
-    }
-
-    impl Error for Layer {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            self.1.as_deref().map(|inner| inner as &(dyn Error + 'static))
-        }
-    }
-
-    #[test]
-    fn causes_that_say_nothing_new_are_left_out() {
-        let inner = Layer("no such file", None);
-        let middle = Layer("cannot read x: no such file", Some(Box::new(inner)));
-        let outer = Layer("cannot start", Some(Box::new(middle)));
-        assert_eq!(chain(&outer), "cannot start: cannot read x: no such file");
     }
 }

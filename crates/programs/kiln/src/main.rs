@@ -1,4 +1,6 @@
-//! The operator's tool.
+//! `kiln`, the command line for images, node configuration and boot analysis.
+//!
+//! Each command is a module with a clap type and a `run` function that returns a [`failure::Failure`]; only `main` prints it and exits.
 
 mod answer;
 mod boot;
@@ -19,20 +21,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::Failure;
-
 const EXAMPLES: &str = "Examples:
   kiln demo
-      A node becomes the image of the next one, on an Azure inside the program: a minute, and nothing is left behind.
+      Create an image from a node of a simulated pool, and new nodes from that image. Takes about a minute and needs no cloud.
   kiln prototype plan --target-node k8s-pool1-12345678-vmss000000
   kiln boot explain
   kiln bootstrap explain --settings settings.yaml --node-pool pool.yaml --node-class class.yaml
 
-Exit codes: 0 done, 1 failed or what was asked does not hold, 2 usage or bad input, 3 held by another, 4 stuck and needs a person, 5 \
-drift found, 130 stopped.";
+Exit codes: 0 success, 1 failed, or a check did not pass, 2 invalid usage or input, 3 locked by another run, 4 stuck and needs an operator, \
+5 drift found, 130 interrupted.";
 
 const LOCAL: &str = "Examples:
-  kiln local run --state ./lab -- bash
+  kiln local run --state ./state -- bash
       A private world; the rest is typed inside it.
   kiln local image import debian ./root
   kiln local pool create nodes --image debian
@@ -43,7 +43,7 @@ const LOCAL: &str = "Examples:
   kiln local machine delete node-1
   kiln local pool delete nodes";
 
-/// Kubernetes nodes that come up fast, patched and alike.
+/// Kubernetes nodes that start fast, patched and identical
 #[derive(Debug, Parser)]
 #[command(
     name = "kiln",
@@ -59,25 +59,25 @@ struct Kiln {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Why kubelet started when it did, and what would save seconds
+    /// Find out why the kubelet started late, and what would save time
     Boot(boot::BootCommand),
-    /// What a node starts with, and where each value of it comes from
+    /// Render the configuration of a node and show where each value comes from
     Bootstrap(bootstrap::Bootstrap),
-    /// Watch a node become the image of the next one, in an embedded Azure
+    /// Watch a prototype run in a simulated Azure
     Demo(demo::Demo),
-    /// Single machines: launch template, creation, and what killed creations left
+    /// Create single machines, and clean up after interrupted creations
     Launch(Box<launch::Launch>),
-    /// Real machines on this machine, with no cloud
+    /// Run pools of real machines on this host, without a cloud
     #[command(subcommand, arg_required_else_help = true, after_help = LOCAL)]
     Local(Box<local::Local>),
-    /// Make every new node a copy of your best one
+    /// Create all new nodes of a pool from the image of one node
     Prototype(Box<prototype::Prototype>),
-    /// An embedded Azure to try and test against
+    /// Serve an embedded Azure for experiments and tests
     #[command(subcommand, arg_required_else_help = true, after_help = sim::EXAMPLES)]
     Sim(Box<sim::Sim>),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::Completions),
-    /// Write man pages into a folder
+    /// Write man pages to a folder
     Man(man::Man),
 }
 
@@ -95,18 +95,15 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { code, message, hint }) => {
-            eprintln!("error: {message}");
-            if let Some(hint) = hint {
-                eprintln!("hint: {hint}");
-            }
-            ExitCode::from(code)
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(failure.code)
         }
     }
 }
 
-/// The one place where this program asks for the time.
-#[expect(clippy::disallowed_methods, reason = "a program's main is where time comes in")]
+/// The only place where the program reads the clock.
+#[expect(clippy::disallowed_methods, reason = "main passes the time to everything else")]
 fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

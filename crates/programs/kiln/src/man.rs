@@ -10,7 +10,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  kiln man /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// Folder for the pages: one for kiln and one for each command
+    /// Existing folder; gets one page for kiln and one for each command
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -18,8 +18,8 @@ pub(crate) struct Man {
 pub(crate) fn run(arguments: &Man) -> Result<(), Failure> {
     let folder = &arguments.folder;
     if !folder.is_dir() {
-        let hint = format!("make it first: `mkdir -p {}`", folder.display());
-        return Err(Failure::file(folder, "there is no such folder").hint(hint));
+        let hint = format!("create it with `mkdir -p {}`", folder.display());
+        return Err(Failure::file(folder, "no such folder").hint(hint));
     }
     clap_mangen::generate_to(Kiln::command(), folder).map_err(|error| Failure::file(folder, error))
 }

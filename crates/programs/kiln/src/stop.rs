@@ -1,15 +1,17 @@
-//! How the program is told to end.
+//! Signals that stop the program.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// The signals that end the program in order. They count from the start, also before it is ready.
+/// SIGTERM, SIGINT and SIGHUP. A signal that arrives before the program waits for it is not lost.
 pub(crate) struct Stop([Signal; 3]);
 
 impl Stop {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let on = |kind| signal(kind).map_err(|error| Failure::failed(format_args!("signals: {error}")));
+        let on = |kind| {
+            signal(kind).map_err(|error| Failure::failed(format_args!("cannot install signal handlers: {error}")))
+        };
         Ok(Self([on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?]))
     }
 
@@ -17,7 +19,7 @@ impl Stop {
         self.next().await;
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         let Self([terminate, interrupt, hangup]) = self;
         tokio::select! {

@@ -1,4 +1,4 @@
-//! The reference of the embedded Azure says what is true: its rules have tests, its files have the keys that it lists.
+//! Checks the reference of the embedded Azure: its rules name existing tests, and its tables list the keys of the files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The cells of each row of the tables below headings that start so; headers and rules are left out.
+/// The cells of each table row below headings with this prefix, without the header rows.
 fn rows<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
     let sections = page.split("\n## ").filter(|section| section.starts_with(heading));
     let tables = sections.flat_map(|section| {
@@ -23,7 +23,7 @@ fn rows<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
     tables.collect()
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -60,38 +60,38 @@ fn tests(folder: &Path) -> BTreeSet<String> {
     names
 }
 
-/// What is wrong with the tables of rules, given the tests that there are.
-fn faults_of(page: &str, known: &BTreeSet<String>) -> Vec<String> {
-    let mut faults = Vec::new();
+/// The errors in the tables of rules, given the names of all tests.
+fn errors_in(page: &str, known: &BTreeSet<String>) -> Vec<String> {
+    let mut errors = Vec::new();
     for row in rows(page, "Rules: ") {
         let [rule, source, shown] = row[..] else {
-            faults.push(format!("not three cells: {row:?}"));
+            errors.push(format!("not three cells: {row:?}"));
             continue;
         };
         if !["ran", "read: ", "inferred", "ours"].iter().any(|word| source.starts_with(word)) {
-            faults.push(format!("`{source}` is no source of: {rule}"));
+            errors.push(format!("unknown source `{source}` of: {rule}"));
         }
         let names = quoted(shown);
         if names.is_empty() {
-            faults.push(format!("no test for: {rule}"));
+            errors.push(format!("no test for: {rule}"));
         }
-        faults.extend(names.iter().filter(|name| !known.contains(**name)).map(|name| format!("no such test: {name}")));
+        errors.extend(names.iter().filter(|name| !known.contains(**name)).map(|name| format!("no such test: {name}")));
     }
-    faults
+    errors
 }
 
 #[test]
-fn every_rule_names_a_source_and_a_test_that_exists() {
+fn rules_name_a_source_and_an_existing_test() {
     let known = tests(&crates());
-    let faults = faults_of(PAGE, &known);
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let errors = errors_in(PAGE, &known);
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
     assert!(rows(PAGE, "Rules: ").len() > 60, "the tables were not found");
 }
 
 #[test]
-fn every_scenario_of_a_real_client_is_the_test_of_a_rule() {
+fn scenarios_of_real_clients_are_named_by_rules() {
     let named: BTreeSet<&str> = rows(PAGE, "Rules: ").iter().flat_map(|row| quoted(row[2])).collect();
-    let folder = crates().join("cli/tests");
+    let folder = crates().join("programs/kiln/tests");
     for clients in ["sdk_clients", "az_clients"] {
         let scenarios = tests(&folder.join(clients));
         assert!(!scenarios.is_empty());
@@ -102,58 +102,60 @@ fn every_scenario_of_a_real_client_is_the_test_of_a_rule() {
 }
 
 #[test]
-fn a_row_without_a_test_and_a_test_that_is_not_there_are_found() {
+fn missing_and_unknown_tests_are_detected() {
     let page = "# x\n\n## Rules: x\n\n| rule | source | test |\n|---|---|---|\n| a | ran | `here` |\n| b | ran | |\n| c | heard | `gone` |\n";
     let known = BTreeSet::from(["here".to_owned()]);
-    assert_eq!(faults_of(page, &known), ["no test for: b", "`heard` is no source of: c", "no such test: gone"]);
+    assert_eq!(errors_in(page, &known), ["no test for: b", "unknown source `heard` of: c", "no such test: gone"]);
 }
 
 #[test]
-fn the_world_files_keys_are_all_told_and_no_others() {
-    let told: BTreeSet<&str> = rows(PAGE, "The world file").iter().flat_map(|row| quoted(row[0])).collect();
-    let Ok(Value::Object(world)) = serde_json::to_value(WorldSpec::default()) else { panic!("a world is an object") };
+fn exactly_the_keys_of_the_world_file_are_documented() {
+    let documented: BTreeSet<&str> = rows(PAGE, "The world file").iter().flat_map(|row| quoted(row[0])).collect();
+    let Ok(Value::Object(world)) = serde_json::to_value(WorldSpec::default()) else {
+        panic!("a world file is an object")
+    };
     let keys: BTreeSet<&str> = world.keys().map(String::as_str).collect();
-    assert_eq!(told, keys);
+    assert_eq!(documented, keys);
     let section = PAGE.split("\n## ").find(|section| section.starts_with("The world file")).unwrap();
     let words: BTreeSet<&str> = quoted(section).into_iter().collect();
     let Some(Value::Object(profile)) = world.get("profile") else { panic!("a profile is an object") };
     for (key, default) in profile {
-        assert!(words.contains(key.as_str()), "the profile's `{key}` is not told");
+        assert!(words.contains(key.as_str()), "the profile's `{key}` is not documented");
         if let Some(seconds) = default.as_f64() {
-            assert!(section.contains(&format!("`{key}` {seconds}")), "`{key}` is {seconds} unless told otherwise");
+            assert!(section.contains(&format!("`{key}` {seconds}")), "the default of `{key}` is {seconds}");
         }
     }
     let Some(Value::Object(pool)) = world["pools"].get(0) else { panic!("a pool is an object") };
     for key in pool.keys() {
-        assert!(words.contains(key.as_str()), "the pool's `{key}` is not told");
+        assert!(words.contains(key.as_str()), "the pool's `{key}` is not documented");
     }
 }
 
 #[test]
-fn every_fault_kind_has_a_rule_and_every_key_of_the_plan_is_told() {
+fn fault_kinds_have_rules_and_fault_keys_are_documented() {
     let rules = rows(PAGE, "Rules: faults");
-    let told: BTreeSet<&str> =
+    let documented: BTreeSet<&str> =
         rules.iter().filter(|row| row[0].starts_with('`')).flat_map(|row| quoted(row[0])).collect();
-    // The parser knows all kinds, and tells them to those who misspell one.
+    // The parser lists all kinds in the error about an unknown one.
     let error = FaultPlan::parse("plan", "faults: [{kind: misspelt}]").unwrap_err();
     let list =
         error.lines().next().and_then(|line| line.split_once("expected one of ")).unwrap_or_else(|| panic!("{error}"));
     let kinds: BTreeSet<&str> = list.1.split(", ").collect();
-    assert_eq!(told, kinds);
+    assert_eq!(documented, kinds);
     for row in rows(PAGE, "The fault file") {
         let (key, default) = (quoted(row[0])[0], row[1].trim_matches('`'));
         let value = match default {
-            "must be given" => continue,
-            "no verb" => "start",
+            "required" => continue,
+            "no action" => "start",
             other => other,
         };
         let plan = format!("faults: [{{kind: preempted, {key}: '{value}'}}]").replace("'0'", "0").replace("'1'", "1");
         let parsed = FaultPlan::parse("plan", &plan).unwrap_or_else(|error| panic!("{plan}: {error}"));
-        if default != "no verb" {
+        if default != "no action" {
             assert_eq!(
                 parsed,
                 FaultPlan::parse("plan", "faults: [{kind: preempted}]").unwrap(),
-                "`{key}` is {default} unless told otherwise"
+                "the default of `{key}` is {default}"
             );
         }
     }

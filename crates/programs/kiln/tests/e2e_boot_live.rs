@@ -1,14 +1,14 @@
-//! `kiln boot` on a machine that a real systemd booted, beside the tools that are there.
+//! `kiln boot` on a machine booted by a real systemd, compared with `systemd-analyze` on that machine.
 
 use std::path::Path;
 
 use serde_json::Value;
 use testkit::nspawn::{Blueprint, Machine};
 
-const SLOW: &str = "[Unit]\nDescription=takes its time\nBefore=kubelet.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+const SLOW: &str = "[Unit]\nDescription=slow service\nBefore=kubelet.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
                     ExecStart=/bin/sleep 1.5\n";
 const KUBELET: &str =
-    "[Unit]\nDescription=stands for kubelet\nAfter=slow.service\n[Service]\nExecStart=/bin/sleep infinity\n";
+    "[Unit]\nDescription=stand-in for kubelet\nAfter=slow.service\n[Service]\nExecStart=/bin/sleep infinity\n";
 
 fn booted() -> Machine {
     let machine = Blueprint::new("boot-live")
@@ -27,9 +27,9 @@ fn json(machine: &Machine, arguments: &str) -> Value {
 }
 
 #[test]
-fn a_live_boot_is_printed_as_its_own_tools_print_it_and_explained() {
+fn a_live_boot_is_printed_as_by_systemd_analyze_and_explained() {
     let machine = booted();
-    for (ours, theirs) in [
+    for (command, reference) in [
         ("chain", "critical-chain"),
         ("chain kubelet.service", "critical-chain kubelet.service"),
         ("chain multi-user.target --fuzz 1s", "critical-chain multi-user.target --fuzz 1s"),
@@ -37,8 +37,8 @@ fn a_live_boot_is_printed_as_its_own_tools_print_it_and_explained() {
         ("time", "time"),
     ] {
         let printed = |command: &str| machine.shell(&format!("SYSTEMD_COLORS=0 {command}")).stdout;
-        let theirs = printed(&format!("systemd-analyze --no-pager {theirs}"));
-        assert_eq!(printed(&format!("/opt/kiln boot {ours}")), theirs, "{ours}: ours, then theirs");
+        let expected = printed(&format!("systemd-analyze --no-pager {reference}"));
+        assert_eq!(printed(&format!("/opt/kiln boot {command}")), expected, "{command}: kiln, then systemd-analyze");
     }
 
     let live = json(&machine, "");
@@ -51,12 +51,12 @@ fn a_live_boot_is_printed_as_its_own_tools_print_it_and_explained() {
     let spent = |hop: &Value| hop["waited"].as_u64().unwrap_or_default();
     let ran: u64 = hops[1..].iter().filter_map(|hop| hop["ran"].as_u64()).sum();
     assert_eq!(hops.iter().map(spent).sum::<u64>() + ran, live["began"].as_u64().expect("a start"));
-    assert_eq!(hops.last().expect("a first hop")["unit"], "systemd", "PID 1 before its first unit");
+    assert_eq!(hops.last().expect("a first hop")["unit"], "systemd", "PID 1 before the first unit");
 
     machine.shell("/opt/kiln boot capture -o /tmp/boot.txt");
     assert_eq!(json(&machine, "--capture /tmp/boot.txt"), live);
     machine.shell("/opt/kiln boot plot -o /tmp/boot.svg && grep -q '</svg>' /tmp/boot.svg");
-    // What the guide has for nodes without kiln.
+    // The command in the guide for nodes without kiln.
     let guide = include_str!("../../../../docs/guides/boot.md");
     let by_hand = guide.lines().find(|line| line.starts_with("{ systemctl show")).expect("the line");
     machine.shell(&format!("cd /tmp && {by_hand} && mv boot.txt by-hand.txt"));

@@ -1,4 +1,4 @@
-//! Man pages and completions.
+//! Man pages and shell completions.
 
 use std::process::Command;
 
@@ -19,15 +19,15 @@ fn every_command_has_a_man_page_with_its_examples() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn a_missing_folder_is_an_error_that_names_it() {
     let output = kiln().args(["man", "/nowhere/at/all"]).output().expect("kiln runs");
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("/nowhere/at/all: there is no such folder") && said.contains("mkdir -p /nowhere"), "{said}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("/nowhere/at/all: no such folder") && error.contains("mkdir -p /nowhere"), "{error}");
 }
 
 #[test]
-fn each_shell_gets_a_script_that_names_the_commands() {
+fn completion_scripts_contain_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = kiln().args(["completions", shell]).output().expect("kiln runs");
         assert!(output.status.success(), "{shell}");

@@ -71,7 +71,7 @@ fn kaminos_options_are_accepted() {
 }
 
 #[test]
-fn every_command_shows_examples() {
+fn every_prototype_command_has_examples() {
     for verb in
         ["status", "check-access", "plan", "update", "auto-update", "rollback", "refresh", "history", "diff", "resume"]
     {

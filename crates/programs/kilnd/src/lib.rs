@@ -1,35 +1,19 @@
-//! kilnd, the node's daemon: makes a machine the node that its document describes, at first boot and in place later.
+//! kilnd, the node daemon: configures a machine as the Kubernetes node that its NodeConfig describes, at first boot and in place later.
 //!
-//! Decisions are `kiln-node-plan`'s; what is outside is `kiln-host`'s and `kiln-guest`'s. This crate wires them. [`node::Node`] is
-//! everything outside that a command may touch. [`offer::Offered`] is a document that was read and checked, [`way::Way`] the way to it
-//! with everything that was looked at, [`apply`] goes it and [`rollback`] goes back. What is to be in force is written ahead
-//! ([`store`]), so that whoever is cut off goes on at the next start.
+//! `kiln-node-plan` decides; this crate reads, writes and waits. [`sources`], [`os`] and [`apiserver`] are the three outsides: the platform,
+//! the machine and the cluster. [`node::Node`] bundles them for a command. [`identity`] detects clones and resets them, [`boot`] puts a
+//! document in force before the kubelet starts, [`apply`] changes a running node and reverts failed changes, and [`watch`] does both
+//! continuously. [`commands`] and [`args`] are the command line, [`status`] and [`log`] the output.
 
-pub mod act;
+pub mod apiserver;
 pub mod apply;
 pub mod args;
 pub mod boot;
-pub mod boot_kind;
 pub mod commands;
-pub mod enable;
-pub mod facts;
 pub mod identity;
-pub mod inspect;
-pub mod install;
-pub mod journal;
-pub mod late;
-pub mod metadata;
-pub mod network;
+pub mod log;
 pub mod node;
-pub mod observe;
-pub mod offer;
-pub mod platform;
-pub mod rollback;
-pub mod seal;
-pub mod services;
-mod show;
+pub mod os;
+pub mod sources;
 pub mod status;
-pub mod store;
-pub mod wait;
 pub mod watch;
-pub mod way;

@@ -4,19 +4,19 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use kilnd::args::{Args, Command, HELP};
-use kilnd::commands::{self, Ending};
+use kilnd::commands::{self, CommandResult};
 use kilnd::node::Node;
 
-/// A program that lives for milliseconds spends half of them in musl's allocator, which is made for safety and small memory.
+/// kilnd runs for milliseconds, and musl's allocator would take half of that time.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
-/// The command line cannot be understood.
+/// Exit code for an invalid command line.
 const USAGE: u8 = 2;
 
-/// Whatever runs us may have a stricter one. Files that are not for all are made with a mode that says so; folders for all must be that
-/// from their first moment, or a kill before their mode is set leaves them shut for good.
+/// The caller may have a stricter umask. Private files are created with a restrictive mode anyway. Public folders must be public from the
+/// start: if kilnd were killed before it sets their mode, they would stay inaccessible.
 const UMASK: rustix::fs::Mode = rustix::fs::Mode::from_raw_mode(0o022);
 
 fn main() -> ExitCode {
@@ -24,19 +24,19 @@ fn main() -> ExitCode {
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(usage) => {
-            eprintln!("kilnd: {usage}\n`kilnd help` shows what there is");
+            eprintln!("error: {usage}\nhint: run `kilnd help`");
             return ExitCode::from(USAGE);
         }
     };
-    let ending = run(&args);
-    // Whoever closed the other end does not want to know.
-    let _ = std::io::stdout().lock().write_all(ending.text.as_bytes());
-    ExitCode::from(ending.code)
+    let result = run(&args);
+    // A closed pipe is not an error.
+    let _ = std::io::stdout().lock().write_all(result.text.as_bytes());
+    ExitCode::from(result.code)
 }
 
-fn run(args: &Args) -> Ending {
+fn run(args: &Args) -> CommandResult {
     let output = args.output;
-    let done = |text: &str| Ending { code: commands::DONE, text: text.to_owned() };
+    let done = |text: &str| CommandResult { code: commands::DONE, text: text.to_owned() };
     match &args.command {
         Command::Help => done(HELP),
         Command::Version => done(concat!("kilnd ", env!("CARGO_PKG_VERSION"), "\n")),
@@ -47,24 +47,24 @@ fn run(args: &Args) -> Ending {
         Command::Rollback { to } => on(args, |node| commands::rollback(node, *to, output)),
         Command::Status => on(args, |node| commands::status(node, output)),
         Command::Identity => on(args, |node| kilnd::identity::run(node, output)),
-        Command::Inspect { key } => on(args, |node| kilnd::inspect::run(node, key.as_deref(), output)),
-        Command::Install => on(args, |node| kilnd::install::run(node, output)),
-        Command::Seal { yes, check } => on(args, |node| kilnd::seal::run(node, *yes, *check, output)),
+        Command::Inspect { key } => on(args, |node| commands::inspect::run(node, key.as_deref(), output)),
+        Command::Install => on(args, |node| commands::install::run(node, output)),
+        Command::Seal { yes, check } => on(args, |node| commands::seal::run(node, *yes, *check, output)),
         Command::Watch => on(args, |node| match kilnd::watch::run(node) {
             Ok(()) => done(""),
-            Err(error) => failed(&format!("signals cannot be listened to: {error}")),
+            Err(error) => failed(&format!("cannot listen for signals: {error}")),
         }),
     }
 }
 
-fn on(args: &Args, command: impl FnOnce(&Node) -> Ending) -> Ending {
-    match Node::open(&args.places) {
+fn on(args: &Args, command: impl FnOnce(&Node) -> CommandResult) -> CommandResult {
+    match Node::open(&args.locations) {
         Ok(node) => command(&node),
-        Err(error) => failed(&kilnd::journal::chain(&error).join(": ")),
+        Err(error) => failed(&kilnd::log::error_chain(&error).join(": ")),
     }
 }
 
-fn failed(why: &str) -> Ending {
-    eprintln!("kilnd: {why}");
-    Ending { code: commands::FAILED, text: String::new() }
+fn failed(message: &str) -> CommandResult {
+    eprintln!("error: {message}");
+    CommandResult { code: commands::FAILED, text: String::new() }
 }

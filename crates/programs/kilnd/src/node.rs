@@ -1,96 +1,93 @@
-//! Everything outside that a command may touch, made once from the command line.
+//! A node: everything outside the process that a command may touch, built once from the command line.
 
 use std::path::{Path, PathBuf};
 
-use kiln_guest::Endpoints;
-use kiln_host::{Durability, Placed, Root};
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::{BOOT, STATUS};
 
-use crate::args::Places;
-use crate::boot_kind::BootRecord;
-use crate::journal::Journal;
+use crate::args::Locations;
+use crate::boot::kind::BootRecord;
+use crate::log::Log;
+use crate::os::{self, Durability, Root};
+use crate::sources::{Endpoints, Scaled};
 use crate::status::Status;
-use crate::wait::Scaled;
 
-/// The port that nobody may use: asked for, it is refused at once.
-const NOBODY: &str = "http://127.0.0.1:1";
+/// A port on which nothing may listen: connections are refused at once.
+const UNREACHABLE: &str = "http://127.0.0.1:1";
 
-/// A node and its surroundings.
+/// A node and its environment.
 #[derive(Debug)]
 pub struct Node {
     pub root: Root,
-    /// Where it asks its platform.
     pub endpoints: Endpoints,
-    /// Where PID 1 listens; a folder that nobody booted has none.
+    /// systemd's private socket; none below `--root`.
     pub systemd: Option<PathBuf>,
-    /// Where the kernel describes its links; without it nothing is put on them.
+    /// The folder with the network interfaces; without it kilnd does not configure an early network.
     pub links: Option<PathBuf>,
     pub wait: Scaled,
-    /// Where it says what it does.
-    pub journal: Journal,
+    pub log: Log,
 }
 
 impl Node {
-    /// Opens the root; touches nothing else.
-    pub fn open(places: &Places) -> Result<Self, kiln_host::Error> {
-        let root = Root::open(&places.root)?;
-        let usual = usual_endpoints(&root);
+    /// Opens the root folder. Touches nothing else.
+    pub fn open(locations: &Locations) -> Result<Self, os::Error> {
+        let root = Root::open(&locations.root)?;
+        let default = default_endpoints(&root);
         let endpoints = Endpoints {
-            imds: places.imds.clone().unwrap_or(usual.imds),
-            wire_server: places.wire_server.clone().unwrap_or(usual.wire_server),
-            dmi: places.dmi.clone().unwrap_or(usual.dmi),
-            cd: if places.cd.is_empty() { usual.cd } else { places.cd.clone() },
-            credentials: places.credentials.clone().unwrap_or(usual.credentials),
+            imds: locations.imds.clone().unwrap_or(default.imds),
+            wire_server: locations.wire_server.clone().unwrap_or(default.wire_server),
+            dmi: locations.dmi.clone().unwrap_or(default.dmi),
+            cd: if locations.cd.is_empty() { default.cd } else { locations.cd.clone() },
+            credentials: locations.credentials.clone().unwrap_or(default.credentials),
         };
-        // systemd connects standard error to its journal and says so.
+        // Set by systemd when standard error is connected to the journal.
         let levels = std::env::var_os("JOURNAL_STREAM").is_some();
         Ok(Self {
             root,
             endpoints,
-            systemd: places.systemd.clone(),
-            links: places.links.clone(),
-            wait: Scaled { scale: places.time_scale },
-            journal: Journal::new(now, levels),
+            systemd: locations.systemd.clone(),
+            links: locations.links.clone(),
+            wait: Scaled { scale: locations.time_scale },
+            log: Log::new(now, levels),
         })
     }
 
-    /// What `kilnd identity` said of this boot; nothing where it did not run.
-    pub fn boot(&self) -> Result<Option<BootRecord>, kiln_host::Error> {
-        let bytes = self.root.read_if_there(BOOT)?;
+    /// What `kilnd identity` recorded about this boot; none if it did not run.
+    pub fn boot(&self) -> Result<Option<BootRecord>, os::Error> {
+        let bytes = self.root.read_if_exists(BOOT)?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
-    /// Replaces the status with this one, and adds what the journal collected. A status that cannot be written is said and is no failure
-    /// of what it reports.
+    /// Writes the status file, with the steps and warnings of the log. A failure is logged; it does not change the result of the command.
     pub fn report(&self, mut status: Status) -> Status {
         status.boot = self.boot().ok().flatten().map(|record| record.kind.as_str().to_owned());
-        status.steps = self.journal.take_steps();
-        status.warnings.extend(self.journal.take_warnings());
+        status.steps = self.log.take_steps();
+        status.warnings.extend(self.log.take_warnings());
         let bytes = status.to_json();
-        if let Err(error) = self.root.write_all(&[Placed::new(STATUS, &bytes, 0o644)], Durability::Later) {
-            self.journal.fail(&format!("the status cannot be written: {error}"));
+        if let Err(error) = self.root.write_all(&[DesiredFile::new(STATUS, &bytes, 0o644)], Durability::Later) {
+            self.log.error(&format!("cannot write the status: {error}"));
         }
         status
     }
 }
 
-/// Where a machine asks. The services of this machine's platform speak of this machine and not of a folder on it, so that a folder has
-/// none unless somebody names them; and what lies in files lies below the folder.
-fn usual_endpoints(root: &Root) -> Endpoints {
-    let usual = Endpoints::default();
+/// The default endpoints. The platform's services describe this machine and not the one whose files are below `--root`, so they are only used
+/// there if an option names them. Files are looked up below the root.
+fn default_endpoints(root: &Root) -> Endpoints {
+    let default = Endpoints::default();
     if root.is_host() {
-        return usual;
+        return default;
     }
     let below = |path: &Path| root.path().join(path.strip_prefix("/").unwrap_or(path));
     Endpoints {
-        imds: NOBODY.to_owned(),
-        wire_server: NOBODY.to_owned(),
-        dmi: below(&usual.dmi),
-        cd: usual.cd.iter().map(|path| below(path)).collect(),
-        credentials: below(&usual.credentials),
+        imds: UNREACHABLE.to_owned(),
+        wire_server: UNREACHABLE.to_owned(),
+        dmi: below(&default.dmi),
+        cd: default.cd.iter().map(|path| below(path)).collect(),
+        credentials: below(&default.credentials),
     }
 }
 
 fn now() -> u64 {
-    u64::try_from(kiln_host::clock::boot_time().as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(os::clock::boot_time().as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,16 +1,15 @@
-//! What kilnd did last, for people and programs: one JSON file, replaced in one step.
+//! The status: the result of the last command, in one JSON file that is replaced atomically.
 //!
-//! The file says who is in force and what is pending; it never says a value of the document, which others may read better from the
-//! document itself, and never a secret.
+//! It names the generation in force and what is pending. It contains no values of the document and no secrets.
 
 use kiln_node_config::Effect;
-use kiln_node_plan::{Generation, State};
+use kiln_node_plan::{Generation, Rejection, State};
 use serde::{Deserialize, Serialize};
 
-/// The form of the file. Fields are added without a new number; one that changes its meaning raises it.
-pub const SCHEMA: u32 = 1;
+/// The version of the format. Adding a field does not change it; renaming a field or changing its meaning does.
+pub const SCHEMA: u32 = 2;
 
-/// What kilnd did last.
+/// The result of the last command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -18,94 +17,85 @@ pub struct Status {
     pub schema: u32,
     /// The program and its version.
     pub program: String,
-    /// The command that wrote this.
+    /// The command that wrote the status.
     pub command: String,
-    /// How it ended.
     pub outcome: Outcome,
-    /// What this boot is: `first`, `clone` or `again`; absent where `kilnd identity` did not say.
+    /// `first`, `clone` or `again`; absent if `kilnd identity` did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
     /// The generation in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Generation>,
-    /// Whether it is on trial.
+    /// Whether the generation in force is on trial.
     #[serde(default)]
     pub on_trial: bool,
-    /// The generation to which a failed trial goes back.
+    /// The generation to which kilnd reverts if the trial fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Generation>,
-    /// The costliest effect of what was changed.
+    /// The costliest effect of the changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// The fields that were changed, with what each cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<Changed>,
-    /// What the node may not do by itself and asks for.
+    /// Requests to the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<String>,
-    /// What was found and did no harm: fields of a later version, a file that had been edited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What went wrong, outermost first.
+    /// The error and its causes, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// What to do next, where somebody has to.
+    /// A hint for the person on call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Documents that came back and are not taken again by themselves.
+    /// Documents that are not applied again automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<kiln_node_plan::Refusal>,
-    /// What was done, in order.
+    pub rejected: Vec<Rejection>,
+    /// The executed steps, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepTime>,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// Everything was so already.
+    /// There was nothing to do.
     #[default]
     Unchanged,
-    /// The document is in force.
     Applied,
     /// The committed generation was verified and is in force.
     Verified,
-    /// The cluster is asked; nothing that needs it was done.
-    Asked,
+    /// The document waits for the cluster; nothing that needs it was done.
+    Requested,
     /// An earlier generation is in force again.
-    Returned,
-    /// It failed; what was in force still is.
+    Reverted,
+    /// The generation in force did not change.
     Failed,
 }
 
-/// A field that was changed.
+/// A changed field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
-    /// Its path in the document.
     pub path: String,
-    /// What it cost.
     pub effect: Effect,
 }
 
-/// A step and its time.
+/// An executed step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepTime {
-    /// What was done.
     pub name: String,
-    /// When it began: microseconds since the machine started, time in suspension included.
+    /// Microseconds since boot, including time in suspension.
     pub started_usec: u64,
-    /// How long it took.
     pub took_usec: u64,
-    /// Whether it succeeded.
     pub ok: bool,
 }
 
 impl Status {
-    /// A status of this command, with what the node remembers.
-    pub fn of(command: &str, outcome: Outcome, state: &State) -> Self {
+    /// The status of a command.
+    pub fn new(command: &str, outcome: Outcome, state: &State) -> Self {
         Self {
             schema: SCHEMA,
             program: concat!("kilnd ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -114,19 +104,19 @@ impl Status {
             generation: state.in_force().cloned(),
             on_trial: state.trial.is_some(),
             previous: state.trial.as_ref().and(state.committed.clone()),
-            refused: state.refused.clone(),
+            rejected: state.rejected.clone(),
             ..Self::default()
         }
     }
 
-    /// The file's bytes.
+    /// The content of the status file.
     pub fn to_json(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(self).expect("a status has text for names");
+        let mut text = serde_json::to_vec_pretty(self).expect("status has string keys");
         text.push(b'\n');
         text
     }
 
-    /// For people.
+    /// The status for people.
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
         match &self.generation {
@@ -139,18 +129,18 @@ impl Status {
             )),
             None => lines.push("no generation is in force".to_owned()),
         }
-        if let Some(before) = &self.previous {
-            lines.push(format!("before it: generation {} ({})", before.number, short(&before.hash)));
+        if let Some(previous) = &self.previous {
+            lines.push(format!("previous: generation {} ({})", previous.number, short(&previous.hash)));
         }
         if let Some(effect) = self.effect {
             lines.push(format!("effect: {effect}"));
         }
         lines.extend(self.changed.iter().map(|change| format!("changed: {} ({})", change.path, change.effect)));
-        lines.extend(self.pending.iter().map(|ask| format!("pending: {ask}")));
+        lines.extend(self.pending.iter().map(|request| format!("pending: {request}")));
         lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         lines.extend(self.failures.iter().map(|failure| format!("failed: {failure}")));
-        lines.extend(self.refused.iter().map(|gone| format!("came back: generation {}: {}", gone.number, gone.reason)));
-        lines.extend(self.next.iter().map(|next| format!("next: {next}")));
+        lines.extend(self.rejected.iter().map(|one| format!("rejected: generation {}: {}", one.number, one.reason)));
+        lines.extend(self.next.iter().map(|next| format!("hint: {next}")));
         lines.push(String::new());
         lines.join("\n")
     }
@@ -166,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_who_is_in_force_and_what_comes_back_if_it_fails() {
+    fn status_shows_the_generation_in_force_and_the_previous_one() {
         let generation = |number: u64| Generation {
             number,
             hash: format!("h{number}"),
@@ -174,15 +164,15 @@ mod tests {
             source: "imds".to_owned(),
         };
         let mut state = State::default();
-        state.tried(generation(1));
-        assert_eq!(Status::of("boot", Outcome::Applied, &state).previous, None);
-        state.confirmed();
-        state.tried(generation(2));
-        let mut status = Status::of("apply", Outcome::Applied, &state);
+        state.start_trial(generation(1));
+        assert_eq!(Status::new("boot", Outcome::Applied, &state).previous, None);
+        state.commit();
+        state.start_trial(generation(2));
+        let mut status = Status::new("apply", Outcome::Applied, &state);
         status.next = Some("wait".to_owned());
         assert_eq!(
             status.to_text(),
-            "generation 2 (h2), from imds, on trial\nbefore it: generation 1 (h1)\nnext: wait\n"
+            "generation 2 (h2), from imds, on trial\nprevious: generation 1 (h1)\nhint: wait\n"
         );
         assert_eq!(serde_json::from_slice::<Status>(&status.to_json()).expect("json"), status);
     }

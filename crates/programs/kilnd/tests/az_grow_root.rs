@@ -1,4 +1,4 @@
-//! The root's partition and file system grow on a real disk, by the real tools. Of the full tier, as the root that has `sfdisk` is.
+//! Grows the root partition and its file system on a real disk with the real tools. Tier 2, because the test root with `sfdisk` is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use test_deps::Part;
+use test_deps::TestDep;
 use testkit::require;
 
-/// Growing a mounted ext4 takes this; see capability.h.
+/// Required to grow a mounted ext4; see capability.h.
 const CAP_SYS_RESOURCE: u32 = 24;
 
 fn may_grow_file_systems() -> bool {
@@ -19,7 +19,7 @@ fn may_grow_file_systems() -> bool {
 }
 
 #[test]
-fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
+fn mounted_root_grows_into_the_free_space_behind_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let document = json!({
         "apiVersion": "node.kiln.dev/v1alpha1", "kind": "NodeConfig", "metadata": {"generation": 1},
@@ -36,7 +36,7 @@ fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
     fs::write(&config, document.to_string()).expect("written");
     let work = folder.path().join("work");
     fs::create_dir(&work).expect("a folder");
-    let proof = require(Part::LabRoot);
+    let proof = require(TestDep::BenchRoot);
     let tools = proof.ancestors().nth(3).expect("a root");
     let output = Command::new("unshare")
         .args(["--mount", "--net", "sh"])
@@ -44,9 +44,9 @@ fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
         .args([tools, Path::new(env!("CARGO_BIN_EXE_kilnd")), &work, &config])
         .output()
         .expect("unshare");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}");
-    let sizes: BTreeMap<&str, (u64, u64)> = said
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{printed}");
+    let sizes: BTreeMap<&str, (u64, u64)> = printed
         .lines()
         .filter_map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -55,19 +55,19 @@ fn a_root_with_room_behind_it_grows_while_it_is_mounted() {
         })
         .collect();
     let (before, first, again) = (sizes["before"], sizes["first"], sizes["again"]);
-    assert_eq!(before.0, 65536, "32 MiB: {said}");
-    // All but what is around partitions: of 96 MiB.
-    assert!(first.0 > 190_000, "the kernel knows of the partition's new end: {said}");
-    assert_eq!(again.0, first.0, "once");
+    assert_eq!(before.0, 65536, "32 MiB: {printed}");
+    // Almost all of the 96 MiB; the partition table needs the rest.
+    assert!(first.0 > 190_000, "the kernel knows the partition's new end: {printed}");
+    assert_eq!(again.0, first.0, "the partition grows only once");
     if may_grow_file_systems() {
-        assert!(first.1 > before.1 * 2 && !said.contains("warning"), "{said}");
-        assert!(!said.contains("again: grow"), "nothing is left to do: {said}");
+        assert!(first.1 > before.1 * 2 && !printed.contains("warning"), "{printed}");
+        assert!(!printed.contains("again: grow"), "nothing is left to do: {printed}");
     } else {
-        // This place may not, and the node says so instead of saying that all is well.
-        assert_eq!(first.1, before.1, "{said}");
+        // The sandbox lacks the capability: kilnd reports the failure instead of success.
+        assert_eq!(first.1, before.1, "{printed}");
         let failed =
             |line: &&str| line.contains("systemd-growfs /` failed") && line.contains("Operation not permitted");
-        let times = |when: &str| said.lines().filter(|line| line.starts_with(when)).filter(failed).count();
-        assert!(times("first: ") > 0 && times("again: ") > 0, "the file system is tried again: {said}");
+        let times = |when: &str| printed.lines().filter(|line| line.starts_with(when)).filter(failed).count();
+        assert!(times("first: ") > 0 && times("again: ") > 0, "growing the file system is retried: {printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! What commands do besides what they print: whom they tell, for whom they wait, and what is written about them.
+//! Side effects of the commands: notifications to systemd, locking, file operations, and the reference page.
 
 mod support;
 
@@ -6,16 +6,16 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use kiln_host::{Lock, Root};
 use kilnd::apply::{Consent, apply};
 use kilnd::args::HELP;
+use kilnd::os::{Lock, Root};
 use kilnd::status::Status;
 use serde_json::json;
 use support::documents::document;
 use support::program::kilnd_on;
-use support::world::{folder, image, offered, process};
+use support::world::{candidate, folder, image, process};
 
-/// A machine with a document that needs no network.
+/// Prepares a root with a NodeConfig as a system credential, which needs no network.
 fn machine(root: &Path) {
     image(root);
     fs::create_dir_all(root.join("credentials")).expect("a folder");
@@ -23,7 +23,7 @@ fn machine(root: &Path) {
 }
 
 #[test]
-fn the_service_manager_is_told_when_the_gate_is_open_and_not_before() {
+fn systemd_is_notified_only_after_the_gate_is_open() {
     let folder = folder();
     let root = folder.path();
     machine(root);
@@ -39,7 +39,7 @@ fn the_service_manager_is_told_when_the_gate_is_open_and_not_before() {
 }
 
 #[test]
-fn a_boot_that_fails_tells_nobody_that_it_is_ready() {
+fn failed_boot_sends_no_ready_notification() {
     let folder = folder();
     let root = folder.path();
     machine(root);
@@ -58,28 +58,28 @@ fn a_boot_that_fails_tells_nobody_that_it_is_ready() {
     let status: Status =
         serde_json::from_slice(&fs::read(root.join("run/kiln/status.json")).expect("a status")).expect("json");
     assert!(status.failures.iter().any(|failure| failure.contains("node.kiln.dev/v9")), "{status:?}");
-    assert!(status.next.is_some(), "what to do next is said");
+    assert!(status.next.is_some(), "the status has a next step");
 }
 
 #[test]
-fn one_at_a_time_changes_a_node_and_the_other_is_told_who() {
+fn concurrent_change_fails_and_names_the_lock_holder() {
     let folder = folder();
     let root = folder.path();
     machine(root);
     fs::write(root.join("config.json"), document(1, &json!({})).to_json()).expect("written");
     let lock = Lock::take(&Root::open(root).expect("a root"), kiln_node_plan::layout::LOCK).expect("the lock");
     let run = || kilnd_on(root).args(["apply", "--config"]).arg(root.join("config.json")).output().expect("kilnd runs");
-    let refused = run();
-    assert_eq!(refused.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains(&format!("process {}", std::process::id())), "{said}");
+    let failed = run();
+    assert_eq!(failed.status.code(), Some(1));
+    let printed = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(printed.contains(&format!("process {}", std::process::id())), "{printed}");
     assert!(!root.join("etc/kiln/current").exists());
     drop(lock);
     assert_eq!(run().status.code(), Some(0));
 }
 
 #[test]
-fn nothing_to_do_takes_no_operation_on_any_file() {
+fn second_apply_performs_no_file_operation() {
     let folder = folder();
     let root = folder.path();
     machine(root);
@@ -92,9 +92,9 @@ fn nothing_to_do_takes_no_operation_on_any_file() {
     let config = document(1, &parts);
     testkit::private().inside(|| {
         let node = process(root);
-        apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        apply(&node, &candidate(&node, &config), Consent::Automatic).expect("applied");
         let node = process(root);
-        let again = apply(&node, &offered(&node, &config), Consent::Offer).expect("applied");
+        let again = apply(&node, &candidate(&node, &config), Consent::Automatic).expect("applied");
         assert_eq!(node.root.counts().total(), 0, "{:?}", again.plan.steps);
     });
 }
@@ -104,7 +104,7 @@ fn page() -> PathBuf {
 }
 
 #[test]
-fn the_page_shows_the_help_that_the_program_prints() {
+fn reference_page_contains_the_help_text() {
     let text = fs::read_to_string(page()).expect("docs/reference/kilnd.md");
     let (head, rest) = text.split_once("```text\n").expect("a block");
     let (_, tail) = rest.split_once("```\n").expect("its end");
@@ -113,23 +113,23 @@ fn the_page_shows_the_help_that_the_program_prints() {
         fs::write(page(), &wanted).expect("written");
         return;
     }
-    assert!(text == wanted, "`KILN_BLESS=1 cargo test -p kilnd --test commands` writes the page");
+    assert!(text == wanted, "the page is outdated; run `KILN_BLESS=1 cargo test -p kilnd --test commands`");
 }
 
 #[test]
-fn the_page_names_every_field_of_the_status() {
+fn reference_page_lists_every_status_field() {
     let text = fs::read_to_string(page()).expect("docs/reference/kilnd.md");
     let generation = json!({"number": 1, "hash": "h", "folder": "f", "source": "s"});
     let whole = json!({
-        "schema": 1, "program": "p", "command": "c", "outcome": "applied", "boot": "first", "generation": generation,
+        "schema": 2, "program": "p", "command": "c", "outcome": "applied", "boot": "first", "generation": generation,
         "onTrial": true, "previous": generation, "effect": "none", "changed": [{"path": "p", "effect": "none"}],
         "pending": ["x"], "warnings": ["x"], "failures": ["x"], "next": "x",
-        "refused": [{"number": 1, "hash": "h", "reason": "r"}],
+        "rejected": [{"number": 1, "hash": "h", "reason": "r"}],
         "steps": [{"name": "n", "startedUsec": 1, "tookUsec": 1, "ok": true}],
     });
     let status: Status = serde_json::from_value(whole.clone()).expect("a status");
-    assert_eq!(serde_json::to_value(&status).expect("json"), whole, "every field of the status is in this list");
+    assert_eq!(serde_json::to_value(&status).expect("json"), whole, "`whole` has every field of the status");
     for field in whole.as_object().expect("an object").keys() {
-        assert!(text.contains(&format!("| `{field}` |")), "`{field}` is not in the page");
+        assert!(text.contains(&format!("| `{field}` |")), "`{field}` is missing from the page");
     }
 }

@@ -1,14 +1,14 @@
-//! The cases of `tests/node` that look at system calls, or at file systems that are full or read-only.
+//! The cases of `tests/node` that trace system calls or need a full or read-only file system.
 
 mod support;
 
 use support::case::{Needs, check_with, names};
-use test_deps::Part;
+use test_deps::TestDep;
 use testkit::cases;
 
 cases! {
     check:
-    a_first_boot_has_no_child_and_waits_for_no_disk = "first-boot-in-system-calls",
+    first_boot_has_no_child_process_and_no_fsync = "first-boot-in-system-calls",
     disk_full = "disk-full",
     kill_at_every_rename = "kill-at-every-rename",
     kill_under_a_strict_umask = "kill-under-a-strict-umask",
@@ -20,9 +20,9 @@ fn check(folder: &str) {
     check_with(folder, &[("STRACE", strace())]);
 }
 
-/// Debian's strace, with the libraries that it was built for.
+/// The command line of Debian's strace with its own loader and libraries.
 fn strace() -> String {
-    let nspawn = testkit::require(Part::NodeRoot);
+    let nspawn = testkit::require(TestDep::NodeRoot);
     let root = nspawn.ancestors().nth(3).expect("`/usr/bin/systemd-nspawn` is below a root");
     let library = root.join("usr/lib/x86_64-linux-gnu");
     let loader = library.join("ld-linux-x86-64.so.2");

@@ -1,21 +1,21 @@
-//! Clones: a disk that wakes up in another machine becomes a machine of its own before anybody reads who it was.
+//! Clones: a disk that boots in another machine gets a new identity before any other service reads the old one.
 
 mod booted;
 
 use std::collections::BTreeMap;
 
-use booted::document::{max_pods, medium};
+use booted::document::{max_pods, ovf_env};
 use booted::stage::Stage;
 use booted::{ONE, OTHER, THIRD};
 use testkit::IDENTITY;
 use testkit::nspawn::{Blueprint, Machine};
 
-/// What a disk says about its machine.
+/// The identity values on a machine's disk.
 fn identity(machine: &Machine) -> BTreeMap<&'static str, String> {
     IDENTITY.iter().map(|(name, line)| (*name, machine.shell(line).stdout.trim().to_owned())).collect()
 }
 
-/// Plants ids and keys of a machine.
+/// Plants machine-specific ids and keys.
 fn plant_ids(machine: &Machine) {
     machine.shell(
         "mkdir -p /etc/iscsi /etc/nvme
@@ -28,8 +28,8 @@ fn plant_ids(machine: &Machine) {
     );
 }
 
-/// Plants what a life as a node leaves: leases, certificates, tenants' data, images.
-fn plant_life(machine: &Machine) {
+/// Plants the traces of a running node: leases, certificates, tenants' data, images.
+fn plant_node_state(machine: &Machine) {
     machine.shell(
         "mkdir -p /var/lib/dhcp /var/lib/kubelet/pki /var/lib/kubelet/pods/1/volumes /var/log/pods/p \
          /root/.ssh /var/lib/containerd/io.containerd.content.v1.content/blobs /var/lib/cni/networks
@@ -46,7 +46,7 @@ fn plant_life(machine: &Machine) {
     );
 }
 
-/// What must not be found on a clone, by what was planted.
+/// Planted texts that must not be on a clone.
 const GONE: [&str; 9] = [
     "donor-duid",
     "donor-lease",
@@ -61,16 +61,16 @@ const GONE: [&str; 9] = [
 
 #[track_caller]
 fn boot_clone(name: &str, donor: &Machine, id: &str, host: &str) -> Machine {
-    boot_as(Stage::with_stand_ins(name).disk_of(donor), id, host)
+    boot_as(Stage::with_fakes(name).disk_of(donor), id, host)
 }
 
 #[track_caller]
 fn boot_as(clone: Blueprint, id: &str, host: &str) -> Machine {
     let mut clone = clone.build();
     clone.hardware("dmi/product_uuid", id);
-    clone.hardware("cd/ovf-env.xml", medium(host, Some(&max_pods(1, 30))));
+    clone.hardware("cd/ovf-env.xml", ovf_env(host, Some(&max_pods(1, 30))));
     clone.boot();
-    clone.wait_until("the disk is the clone's own", |machine| {
+    clone.wait_until("the clone's VM id is recorded and generation 1 is committed", |machine| {
         let recorded = machine.read("/var/lib/kiln/vm-id").unwrap_or_default();
         (recorded.trim().eq_ignore_ascii_case(id) && Stage::committed(machine) == Some(1)).then_some(())
     });
@@ -78,17 +78,17 @@ fn boot_as(clone: Blueprint, id: &str, host: &str) -> Machine {
 }
 
 #[test]
-fn two_clones_and_a_clone_of_a_clone_differ_everywhere_and_keep_what_makes_them_quick() {
-    let mut donor = Stage::with_stand_ins("donor").build();
+fn clones_have_distinct_identities_and_keep_the_image_cache() {
+    let mut donor = Stage::with_fakes("donor").build();
     donor.hardware("dmi/product_uuid", ONE);
-    donor.hardware("cd/ovf-env.xml", medium("donor", Some(&max_pods(1, 30))));
+    donor.hardware("cd/ovf-env.xml", ovf_env("donor", Some(&max_pods(1, 30))));
     donor.boot();
     Stage::wait_committed(&donor, 1);
     plant_ids(&donor);
-    plant_life(&donor);
+    plant_node_state(&donor);
     let first = boot_clone("first", &donor, OTHER, "node-2");
     let second = boot_clone("second", &donor, THIRD, "node-3");
-    plant_life(&first);
+    plant_node_state(&first);
     let grandchild = boot_clone("grandchild", &first, &THIRD.replace('c', "d"), "node-4");
     let machines = [&donor, &first, &second, &grandchild];
     let identities: Vec<_> = machines.iter().map(|machine| identity(machine)).collect();
@@ -100,14 +100,14 @@ fn two_clones_and_a_clone_of_a_clone_differ_everywhere_and_keep_what_makes_them_
         assert_eq!(values.len(), machines.len(), "{name}: {values:?}");
     }
     for clone in [&second, &grandchild] {
-        for word in GONE {
-            let found = clone.run(&["grep", "-rlsI", word, "/etc", "/var", "/root", "/home"]);
-            assert_eq!(found.stdout, "", "{word}");
+        for text in GONE {
+            let found = clone.run(&["grep", "-rlsI", text, "/etc", "/var", "/root", "/home"]);
+            assert_eq!(found.stdout, "", "{text}");
         }
-        // Late work makes keys of other kinds; whether it has yet or not, none is the donor's.
+        // Deferred work may or may not have created the RSA key yet; it must not be the donor's.
         assert_ne!(clone.read("/etc/ssh/ssh_host_rsa_key.pub"), donor.read("/etc/ssh/ssh_host_rsa_key.pub"));
         let layer = clone.read("/var/lib/containerd/io.containerd.content.v1.content/blobs/layer");
-        assert_eq!(layer.as_deref(), Some("image-layer\n"), "images stay");
+        assert_eq!(layer.as_deref(), Some("image-layer\n"), "the image cache is kept");
         assert_eq!(Stage::json(clone, "/run/kiln/boot.json")["kind"], "clone");
     }
     let ancestry = grandchild.read("/var/lib/kiln/ancestry.log").unwrap_or_default();
@@ -115,14 +115,14 @@ fn two_clones_and_a_clone_of_a_clone_differ_everywhere_and_keep_what_makes_them_
 }
 
 #[test]
-fn a_clone_is_itself_before_journal_bus_network_and_kubelet_begin() {
-    let mut donor = Stage::with_stand_ins("before").build();
+fn clone_identity_is_reset_before_journal_bus_network_and_kubelet_start() {
+    let mut donor = Stage::with_fakes("before").build();
     donor.hardware("dmi/product_uuid", ONE);
-    donor.hardware("cd/ovf-env.xml", medium("donor", Some(&max_pods(1, 30))));
+    donor.hardware("cd/ovf-env.xml", ovf_env("donor", Some(&max_pods(1, 30))));
     donor.boot();
     Stage::wait_committed(&donor, 1);
     donor.power_off();
-    let mut clone = Stage::with_stand_ins("early").disk_of(&donor).argument("--capability=CAP_NET_ADMIN");
+    let mut clone = Stage::with_fakes("early").disk_of(&donor).argument("--capability=CAP_NET_ADMIN");
     for unit in ["systemd-networkd.service", "ssh.service"] {
         let wants = format!("/etc/systemd/system/multi-user.target.wants/{unit}");
         clone = clone.link(&wants, &format!("/usr/lib/systemd/system/{unit}"));
@@ -140,7 +140,7 @@ fn a_clone_is_itself_before_journal_bus_network_and_kubelet_begin() {
         "kubelet.service",
         "kiln-config.service",
     ] {
-        let began = usec(unit, "InactiveExitTimestampMonotonic");
-        assert!(began > done, "{unit} began at {began}, the identity was there at {done}");
+        let started = usec(unit, "InactiveExitTimestampMonotonic");
+        assert!(started > done, "{unit} started at {started}, the identity was ready at {done}");
     }
 }

@@ -1,11 +1,11 @@
-//! What a real containerd leaves on a disk: a clone keeps its images whole and has nothing of what containers wrote.
+//! The data of a real containerd: a clone keeps complete images and none of the data that containers wrote.
 
 use std::process::Command;
 
-use testkit::Part;
+use testkit::TestDep;
 
-/// Everything in one namespace: a file system in memory, since overlays do not lie on overlays; containerd with an image and two
-/// containers; its disk in another machine; containerd once more. Ends with whoever started it.
+/// Runs in private namespaces and ends with its parent. It mounts a tmpfs (overlays cannot be nested), starts containerd with an image and
+/// two containers, runs `kilnd identity` with another VM id, and starts containerd again.
 const SCRIPT: &str = r#"
 set -eu
 PARTS=$1 KILND=$2 WORK=$3
@@ -49,7 +49,7 @@ ctr snapshots prepare container-1 "$image" >/dev/null
 ctr snapshots prepare container-2 "$image" >/dev/null
 stop
 for folder in "$SNAPSHOTS"/*; do
-    # Containers write beside the image's own layer, which has the program.
+    # The image's own layer contains the program; the other snapshots belong to containers.
     [ -e "$folder/fs/bin/pause" ] || echo tenant-data >"$folder/fs/written"
 done
 echo "written $(grep -rl tenant-data "$DISK" | wc -l)"
@@ -58,7 +58,7 @@ echo 11111111-2222-4333-8444-555555555555 >"$DISK/var/lib/kiln/vm-id"
 echo aaaaaaaa-0000-4000-8000-000000000001 >"$DISK/sys/class/dmi/id/product_uuid"
 "$KILND" inspect --root "$DISK" --output json >"$WORK/inspection"
 grep -o '"cachedImages":\[[^]]*\]' "$WORK/inspection"
-"$KILND" identity --root "$DISK" 2>"$WORK/said" || { cat "$WORK/said"; exit 1; }
+"$KILND" identity --root "$DISK" 2>"$WORK/identity" || { cat "$WORK/identity"; exit 1; }
 echo "left $(grep -rl tenant-data "$DISK" | wc -l)"
 
 start
@@ -71,9 +71,9 @@ stop
 "#;
 
 #[test]
-fn a_clone_keeps_its_images_whole_and_nothing_of_what_containers_wrote() {
-    // The part is known by a program in its root, `root/usr/bin/…`.
-    let program = testkit::require(Part::NodeRoot);
+fn clone_keeps_complete_images_and_no_container_data() {
+    // The dependency is found by a program in its root, `root/usr/bin/…`.
+    let program = testkit::require(TestDep::NodeRoot);
     let parts = program.ancestors().nth(3).expect("a root");
     let work = tempfile::tempdir().expect("a folder");
     let output = Command::new("unshare")
@@ -83,9 +83,9 @@ fn a_clone_keeps_its_images_whole_and_nothing_of_what_containers_wrote() {
         .arg(work.path())
         .output()
         .expect("unshare");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let lines: Vec<&str> = said.lines().collect();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = printed.lines().collect();
     let wanted = [
         "written 2",
         "\"cachedImages\":[\"example.com/pause:3.9\"]",

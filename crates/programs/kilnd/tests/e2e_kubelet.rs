@@ -1,4 +1,4 @@
-//! A real kubelet and a real containerd, configured by kilnd alone, in a real cluster.
+//! A real kubelet and a real containerd in a real cluster, configured only by kilnd.
 
 mod booted;
 
@@ -10,12 +10,12 @@ use booted::stage::{Stage, pods};
 use serde_json::{Value, json};
 use testkit::nspawn::Machine;
 
-/// A node that has joined and is ready, with its first generation seen healthy.
+/// A node that has joined and is ready, with generation 1 committed.
 fn joined(name: &str) -> (Machine, Cloud, Cluster) {
     let mut machine = real(name).build();
-    let (cloud, cluster) = (Cloud::of(&machine), Cluster::of(&machine));
+    let (cloud, cluster) = (Cloud::start(&machine), Cluster::start(&machine));
     machine.hardware("dmi/product_uuid", ONE);
-    machine.hardware("cd/ovf-env.xml", cluster.medium());
+    machine.hardware("cd/ovf-env.xml", cluster.ovf_env());
     machine.boot();
     machine.wait_until("the node is ready", |_| cluster.is_ready().then_some(()));
     Stage::wait_committed(&machine, 1);
@@ -27,12 +27,12 @@ fn process(machine: &Machine, unit: &str) -> String {
 }
 
 #[test]
-fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_and_flag() {
+fn node_joins_by_tls_bootstrap_and_stays_ready_through_updates() {
     let (machine, cloud, cluster) = joined("joins");
-    let born = cluster.node().expect("a node");
+    let joined = cluster.node().expect("a node");
     let kubelet = process(&machine, "kubelet.service");
     let label = |document: Document| document.with("/spec/kubelet/labels", json!({"example.com/team": "blue"}));
-    cloud.set(&label(cluster.document(2)));
+    cloud.set_user_data(&label(cluster.document(2)));
     Stage::wait_committed(&machine, 2);
     machine.wait_until("the label is on the node", |_| {
         (cluster.node()?["metadata"]["labels"]["example.com/team"] == "blue").then_some(())
@@ -43,7 +43,7 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
         let mirrors = json!([{"host": "docker.io", "mirrors": ["https://mirror.example.com"]}]);
         label(document).with("/spec/registries", mirrors)
     };
-    cloud.set(&mirror(cluster.document(3)));
+    cloud.set_user_data(&mirror(cluster.document(3)));
     Stage::wait_committed(&machine, 3);
     assert!(cluster.is_ready(), "after a mirror");
     let hosts = machine.shell("cat /etc/kiln/current/certs.d/docker.io/hosts.toml").stdout;
@@ -51,9 +51,9 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     assert_eq!(process(&machine, "kubelet.service"), kubelet, "neither a label nor a mirror restarts it");
 
     let more = |document: Document| mirror(document).with("/spec/kubelet/configuration/maxPods", json!(37));
-    cloud.set(&more(cluster.document(4)));
+    cloud.set_user_data(&more(cluster.document(4)));
     Stage::wait_committed(&machine, 4);
-    // Both are said by the kubelet that was restarted.
+    // Both are reported by the restarted kubelet.
     machine.wait_until("the node has room for 37 pods and is ready", |_| {
         let node = cluster.node()?;
         (node["status"]["capacity"]["pods"] == "37" && ready(&node)["status"] == "True").then_some(())
@@ -62,27 +62,27 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     assert_ne!(restarted, kubelet);
 
     let runtime = process(&machine, "containerd.service");
-    // A kubelet that has nothing new to say speaks every five minutes; one that starts speaks at once.
-    let said = ready(&cluster.node().expect("a node"));
-    cloud.set(&more(cluster.document(5)).with("/spec/kubelet/flags", json!({"--v": "3"})));
+    // An idle kubelet reports its status every five minutes, a starting one at once.
+    let before = ready(&cluster.node().expect("a node"));
+    cloud.set_user_data(&more(cluster.document(5)).with("/spec/kubelet/flags", json!({"--v": "3"})));
     Stage::wait_committed(&machine, 5);
     assert_ne!(process(&machine, "kubelet.service"), restarted);
-    machine.wait_until("the node is ready by the word of the kubelet that has the flag", |_| {
+    machine.wait_until("the kubelet with the new flag reports the node as ready", |_| {
         let now = ready(&cluster.node()?);
-        (now["status"] == "True" && now["lastHeartbeatTime"] != said["lastHeartbeatTime"]).then_some(())
+        (now["status"] == "True" && now["lastHeartbeatTime"] != before["lastHeartbeatTime"]).then_some(())
     });
     let line = machine.shell("tr '\\0' ' ' </proc/$(systemctl show --value -p MainPID kubelet.service)/cmdline").stdout;
     assert!(line.contains("--v=3"), "{line}");
-    assert_eq!(process(&machine, "containerd.service"), runtime, "only what changed restarts");
+    assert_eq!(process(&machine, "containerd.service"), runtime, "only the changed service restarts");
 
     let node = cluster.node().expect("a node");
-    assert_eq!(node["metadata"]["uid"], born["metadata"]["uid"], "it is the same node");
+    assert_eq!(node["metadata"]["uid"], joined["metadata"]["uid"], "the Node object is the same");
     assert!(cluster.is_ready());
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
     let configured = |condition: &Value| condition["type"] == "KilnConfigured" && condition["status"] == "True";
     let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
     assert!(conditions.iter().any(configured), "{conditions:?}");
-    // The token that it joined with is in no place that others read. The brackets keep the look from finding itself.
+    // The join token is in no file that others can read. The brackets prevent the search from matching its own command line.
     let found = machine.shell(
         "journalctl --no-pager | grep -c 0123456789abcde[f] || true
          grep -rl 0123456789abcde[f] /etc /run /var/lib/kiln 2>/dev/null | xargs -r stat -c '%a %n' | grep -v '^600' || true
@@ -91,13 +91,13 @@ fn a_node_joins_by_tls_bootstrap_and_lives_through_changes_of_label_pods_mirror_
     assert_eq!(found.stdout, "0\n0\n");
 }
 
-/// The condition of a node that says whether it is ready.
+/// The Ready condition of a node.
 fn ready(node: &Value) -> Value {
     let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap_or_default()
 }
 
-/// Documents that a node cannot live with, each with what it breaks.
+/// NodeConfigs that make a node unhealthy, each with the part it breaks.
 fn broken(cluster: &Cluster, first: u64) -> Vec<(&'static str, u64, Document)> {
     let hosts = json!([{"path": "/etc/hosts", "content": "127.0.0.1 localhost\n"}]);
     let network =
@@ -105,65 +105,61 @@ fn broken(cluster: &Cluster, first: u64) -> Vec<(&'static str, u64, Document)> {
     let other = rcgen::generate_simple_self_signed(vec!["other".to_owned()]).expect("a certificate").cert.pem();
     let numbered = |index: u64| cluster.document(first + index);
     let breakages = [
-        ("the names of the cluster", "/spec/files", hosts),
-        ("its authority", "/spec/cluster/certificateAuthority", json!(other)),
+        ("name resolution", "/spec/files", hosts),
+        ("the certificate authority", "/spec/cluster/certificateAuthority", json!(other)),
         ("the runtime", "/spec/runtime/configuration/oom_score", json!("much")),
-        ("control groups", "/spec/kubelet/flags", json!({"--cgroup-root": "/nowhere"})),
-        ("the network of pods", "/spec/files", network),
+        ("cgroups", "/spec/kubelet/flags", json!({"--cgroup-root": "/nowhere"})),
+        ("the pod network", "/spec/files", network),
     ];
     breakages
         .into_iter()
         .enumerate()
         .map(|(index, (what, path, value))| {
             let index = u64::try_from(index).unwrap_or_default();
-            // Room for a kubelet that is well, and no more: these wait for nothing else.
+            // Long enough for a healthy kubelet, and no longer, because each of these runs into the timeout.
             let document = numbered(index).with(path, value).with("/spec/health/withinSeconds", json!(80));
             (what, first + index, document.with("/spec/kubelet/configuration/maxPods", json!(50 + index)))
         })
         .collect()
 }
 
-fn refused(machine: &Machine) -> Vec<u64> {
+fn rejected(machine: &Machine) -> Vec<u64> {
     let state = Stage::json(machine, "/var/lib/kiln/state.json");
-    let refused = state["refused"].as_array().cloned().unwrap_or_default();
-    refused.iter().filter_map(|refusal| refusal["number"].as_u64()).collect()
+    let rejected = state["rejected"].as_array().cloned().unwrap_or_default();
+    rejected.iter().filter_map(|entry| entry["number"].as_u64()).collect()
 }
 
 #[track_caller]
-fn assert_comes_back(machine: &Machine, cloud: &Cloud, what: &str, number: u64, document: &Document) {
-    cloud.set(document);
-    machine.wait_until(&format!("the document that breaks {what} came back"), |machine| {
-        refused(machine).contains(&number).then_some(())
+fn assert_reverted(machine: &Machine, cloud: &Cloud, what: &str, number: u64, document: &Document) {
+    cloud.set_user_data(document);
+    machine.wait_until(&format!("the document that breaks {what} was reverted"), |machine| {
+        rejected(machine).contains(&number).then_some(())
     });
-    machine.wait_until("kubelet is as before", |machine| {
-        let back = pods(machine).is_none() && machine.property("kubelet.service", "ActiveState") == "active";
-        (back && machine.property("containerd.service", "ActiveState") == "active").then_some(())
+    machine.wait_until("kubelet runs with the previous configuration", |machine| {
+        let is_previous = pods(machine).is_none() && machine.property("kubelet.service", "ActiveState") == "active";
+        (is_previous && machine.property("containerd.service", "ActiveState") == "active").then_some(())
     });
     assert_eq!(Stage::committed(machine), Some(1), "{what}");
 }
 
 #[test]
-fn documents_that_break_a_node_come_back_by_themselves() {
+fn documents_that_break_a_node_are_reverted() {
     let (machine, cloud, cluster) = joined("breaks");
     for (what, number, document) in broken(&cluster, 2) {
-        assert_comes_back(&machine, &cloud, what, number, &document);
+        assert_reverted(&machine, &cloud, what, number, &document);
         machine.wait_until("the node is ready again", |_| cluster.is_ready().then_some(()));
     }
     assert_eq!(
         machine.read("/etc/hosts").as_deref(),
         Some("127.0.0.1 localhost kubernetes\n"),
-        "as it was before kiln"
+        "the original file is restored"
     );
-    another_driver_of_control_groups_is_asked_for_and_comes_back_too(&machine, &cloud, &cluster);
+    check_cgroup_driver_change(&machine, &cloud, &cluster);
 }
 
-/// Another driver loses every pod, so a node never turns to it by itself; kubelet and runtime with different ones are refused before
-/// anything is broken. One that the cluster allows is tried: it comes back when the node cannot live with it, and stays when it can.
-fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
-    machine: &Machine,
-    cloud: &Cloud,
-    cluster: &Cluster,
-) {
+/// Changing the cgroup driver loses every pod, so the node only requests it. Different drivers for kubelet and runtime are rejected before
+/// anything changes. A change that the cluster allows is put on trial: reverted if the node is unhealthy, committed otherwise.
+fn check_cgroup_driver_change(machine: &Machine, cloud: &Cloud, cluster: &Cluster) {
     let processes = || (process(machine, "kubelet.service"), process(machine, "containerd.service"));
     let before = processes();
     let in_use = || Stage::json(machine, "/etc/kiln/current/kubelet.json")["cgroupDriver"].clone();
@@ -175,16 +171,16 @@ fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
     };
     let driver = "/spec/kubelet/configuration/cgroupDriver";
     let both = |number| cluster.document(number).with(driver, json!("systemd"));
-    cloud.set(&both(30).with("/spec/runtime/systemdCgroup", json!(true)));
-    machine.wait_until("the cluster is asked for a drain", |machine| {
+    cloud.set_user_data(&both(30).with("/spec/runtime/systemdCgroup", json!(true)));
+    machine.wait_until("a drain is requested", |machine| {
         let status = Stage::json(machine, "/run/kiln/status.json");
         let pending = status["pending"].as_array().cloned().unwrap_or_default();
-        let asked = |line: &Value| line.as_str().is_some_and(|line| line.starts_with("drain: generation 30 "));
-        pending.iter().any(asked).then_some(())
+        let is_requested = |line: &Value| line.as_str().is_some_and(|line| line.starts_with("drain: generation 30 "));
+        pending.iter().any(is_requested).then_some(())
     });
     unchanged();
-    cloud.set(&both(31));
-    machine.wait_until("half of a driver is refused", |machine| {
+    cloud.set_user_data(&both(31));
+    machine.wait_until("different drivers for kubelet and runtime are rejected", |machine| {
         let status = Stage::json(machine, "/run/kiln/status.json");
         status["failures"].to_string().contains("no pod would start").then_some(())
     });
@@ -198,56 +194,56 @@ fn another_driver_of_control_groups_is_asked_for_and_comes_back_too(
         pair.with("/spec/health/withinSeconds", json!(80))
     };
     let bad = allow(32).with("/spec/kubelet/flags", json!({"--cgroup-root": "/nowhere"}));
-    assert_comes_back(machine, cloud, "control groups by another driver", 32, &bad);
+    assert_reverted(machine, cloud, "cgroups with another driver", 32, &bad);
     assert_eq!(in_use(), "cgroupfs");
     machine.wait_until("the node is ready again", |_| cluster.is_ready().then_some(()));
-    cloud.set(&allow(33));
+    cloud.set_user_data(&allow(33));
     Stage::wait_committed(machine, 33);
     assert_eq!(in_use(), "systemd");
 }
 
-/// Why a document came back, by what the node remembers.
+/// The recorded reason of a revert.
 fn reason(machine: &Machine, number: u64) -> String {
     let state = Stage::json(machine, "/var/lib/kiln/state.json");
-    let refused = state["refused"].as_array().cloned().unwrap_or_default();
-    let ours = refused.iter().find(|refusal| refusal["number"] == number).cloned().unwrap_or_default();
-    ours["reason"].as_str().unwrap_or_default().to_owned()
+    let rejected = state["rejected"].as_array().cloned().unwrap_or_default();
+    let entry = rejected.iter().find(|entry| entry["number"] == number).cloned().unwrap_or_default();
+    entry["reason"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
-fn documents_that_break_a_node_come_back_without_an_api_server_too() {
+fn documents_that_break_a_node_are_reverted_without_an_api_server() {
     let (machine, cloud, cluster) = joined("alone");
     cluster.stop();
     for (what, number, document) in broken(&cluster, 2) {
-        assert_comes_back(&machine, &cloud, what, number, &document);
-        // What is broken on the node itself is named; what only the API server could have seen is not told from its absence.
-        let sign = match what {
+        assert_reverted(&machine, &cloud, what, number, &document);
+        // The reason names what is broken on the node itself. What only the API server could report looks like its absence.
+        let expected = match what {
             "the runtime" => "containerd.service",
-            "control groups" => "kubelet: `http://127.0.0.1:10248/healthz` does not answer",
+            "cgroups" => "kubelet: cannot reach `http://127.0.0.1:10248/healthz`",
             _ => "node: ",
         };
         let reason = reason(&machine, number);
-        assert!(reason.contains(sign), "{what}: {reason}");
-        assert!(what == "control groups" || !reason.contains("kubelet: "), "{what}: {reason}");
+        assert!(reason.contains(expected), "{what}: {reason}");
+        assert!(what == "cgroups" || !reason.contains("kubelet: "), "{what}: {reason}");
     }
-    // A good one comes back too, as long as a node that is ready is what its gates ask for.
+    // A good document is reverted too, because the default gates need a ready node.
     let good = |number: u64, pods: u32| {
         let document = cluster.document(number).with("/spec/health/withinSeconds", json!(80));
         document.with("/spec/kubelet/configuration/maxPods", json!(pods))
     };
-    assert_comes_back(&machine, &cloud, "nothing", 20, &good(20, 60));
+    assert_reverted(&machine, &cloud, "nothing", 20, &good(20, 60));
     let gates = json!([
         {"name": "kubelet", "kind": "kubeletHealthy"},
         {"name": "runtime", "kind": "unitActive", "target": "containerd.service"},
     ]);
-    cloud.set(&good(21, 61).with("/spec/health/gates", gates.clone()));
+    cloud.set_user_data(&good(21, 61).with("/spec/health/gates", gates.clone()));
     Stage::wait_committed(&machine, 21);
     assert_eq!(pods(&machine), Some(61));
-    // And what these gates see still comes back.
+    // Failures that these gates detect are still reverted.
     let flags = json!({"--cgroup-root": "/nowhere"});
-    cloud.set(&good(22, 62).with("/spec/health/gates", gates).with("/spec/kubelet/flags", flags));
-    machine.wait_until("the document that breaks kubelet came back", |machine| {
-        (refused(machine).contains(&22) && pods(machine) == Some(61)).then_some(())
+    cloud.set_user_data(&good(22, 62).with("/spec/health/gates", gates).with("/spec/kubelet/flags", flags));
+    machine.wait_until("the document that breaks kubelet was reverted", |machine| {
+        (rejected(machine).contains(&22) && pods(machine) == Some(61)).then_some(())
     });
     assert!(reason(&machine, 22).contains("kubelet: "), "{}", reason(&machine, 22));
 }

@@ -1,25 +1,25 @@
-//! Power cuts in the middle of a change, on a real systemd.
+//! Power cuts during a change, on a real systemd.
 
 mod booted;
 
 use booted::ONE;
-use booted::document::{max_pods, medium};
+use booted::document::{max_pods, ovf_env};
 use booted::stage::{Stage, pods};
 
 #[test]
-fn a_power_cut_in_the_middle_of_a_change_leaves_the_old_or_the_new() {
-    let mut machine = Stage::with_stand_ins("middle").build();
+fn power_cut_during_a_change_leaves_the_old_or_the_new_generation() {
+    let mut machine = Stage::with_fakes("middle").build();
     machine.hardware("dmi/product_uuid", ONE);
-    machine.hardware("cd/ovf-env.xml", medium("node-1", Some(&max_pods(1, 30))));
+    machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&max_pods(1, 30))));
     machine.boot();
     Stage::wait_committed(&machine, 1);
     machine.shell("systemctl mask --now kiln-watch.service");
-    let mut seen = Vec::new();
+    let mut changed = Vec::new();
     for round in 0..6_u32 {
         let number = u64::from(round) + 2;
         machine.write("/root/config.json", &max_pods(number, 100 + round).bytes(), 0o644);
         let before = pods(&machine).expect("a configuration");
-        // Cut off after a number of file operations that grows: strace kills it at its n-th rename.
+        // strace kills kilnd at its n-th rename; n grows with each round.
         let line = format!(
             "strace --quiet=all --output=/dev/null --trace=renameat2,renameat,rename \
              --inject=renameat2,renameat,rename:signal=KILL:when={} \
@@ -30,12 +30,12 @@ fn a_power_cut_in_the_middle_of_a_change_leaves_the_old_or_the_new() {
         machine.cut_power();
         machine.boot();
         machine.wait_for("kubelet.service", "active");
-        let after = pods(&machine).expect("the link leads to a whole generation");
+        let after = pods(&machine).expect("`current` points to a complete generation");
         assert!(after == before || after == u64::from(100 + round) || after == 30, "{before} {after}");
-        seen.push(after != before);
-        // The next run gets there, whatever was left.
+        changed.push(after != before);
+        // The next run completes the change.
         machine.shell("kilnd apply --config /root/config.json --dmi /hardware/dmi --force");
         assert_eq!(pods(&machine), Some(u64::from(100 + round)));
     }
-    assert!(seen.contains(&false), "the first rename is before the change");
+    assert!(changed.contains(&false), "the first rename is before the change");
 }

@@ -1,4 +1,4 @@
-//! The units, as the real systemd reads them.
+//! Checks the units with the real systemd.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const UNITS: [&str; 5] = [
     "kiln-boot-loader.service",
 ];
 
-/// A root with the units in it, which does not run.
+/// A root with the units installed; the machine is not booted.
 fn installed() -> Machine {
     let machine = Blueprint::new("units")
         .executable("/usr/bin/kilnd", "#!/bin/sh\n")
@@ -32,31 +32,31 @@ fn installed() -> Machine {
 }
 
 #[test]
-fn systemd_finds_no_fault_and_no_cycle() {
+fn systemd_analyze_verify_finds_no_error_and_no_cycle() {
     let machine = installed();
-    let mut words = vec!["systemd-analyze", "verify", "--man=no", "--recursive-errors=yes"];
-    words.extend(UNITS);
-    words.extend(["kubelet.service", "containerd.service", "multi-user.target"]);
-    let verified = machine.run(&words);
+    let mut args = vec!["systemd-analyze", "verify", "--man=no", "--recursive-errors=yes"];
+    args.extend(UNITS);
+    args.extend(["kubelet.service", "containerd.service", "multi-user.target"]);
+    let verified = machine.run(&args);
     assert_eq!((verified.code, verified.stderr.as_str()), (Some(0), ""), "{verified}");
-    // The check itself: a cycle is found.
+    // Verify the check itself with a cycle.
     machine.write(
         "/etc/systemd/system/kiln-identity.service.d/cycle.conf",
         b"[Unit]\nAfter=kiln-watch.service\n",
         0o644,
     );
-    let verified = machine.run(&words);
+    let verified = machine.run(&args);
     assert!(verified.stderr.contains("ordering cycle"), "{verified}");
 }
 
 #[test]
-fn the_service_that_stays_is_exposed_less_than_5() {
+fn watch_service_has_an_exposure_level_below_5() {
     let machine = installed();
-    let words = ["systemd-analyze", "security", "--offline=yes", "--threshold=49", "--no-pager", "kiln-watch.service"];
-    let judged = machine.run(&words);
+    let args = ["systemd-analyze", "security", "--offline=yes", "--threshold=49", "--no-pager", "kiln-watch.service"];
+    let judged = machine.run(&args);
     assert_eq!(judged.code, Some(0), "{judged}");
     assert!(judged.stdout.contains("Overall exposure level for kiln-watch.service"), "{judged}");
-    // The same service without its limits is not.
+    // The same service without its sandboxing exceeds the threshold.
     machine.write("/etc/systemd/system/kiln-watch.service", b"[Service]\nExecStart=/usr/bin/kilnd watch\n", 0o644);
-    assert_ne!(machine.run(&words).code, Some(0));
+    assert_ne!(machine.run(&args).code, Some(0));
 }

@@ -1,5 +1,5 @@
-# A machine in a mount namespace of its own, whose root is a partition on a disk with room behind it. kilnd runs in it.
-# Arguments: a root with the tools, kilnd, an empty folder, the document.
+# Runs kilnd in a private mount namespace whose root is a partition on a disk with free space behind it.
+# Arguments: a root that contains the tools, the kilnd binary, an empty folder, the NodeConfig.
 set -eu
 tools=$1
 kilnd=$2
@@ -11,16 +11,16 @@ cd "$work"
 mkdir root
 truncate -s 96M disk
 device=$(losetup --find --show --partscan disk)
-# Whatever happens, the device is given back by its own name.
+# Always detach exactly the device that was attached above.
 trap 'cd /; umount --recursive "$work/root" || :; partx --delete "$device" || :; losetup --detach "$device"' EXIT
 partition=${device}p1
 
-# Runs a tool of the root with the tools, on the devices of this machine.
+# Runs a program from the tools root on the devices of this machine.
 tool() {
     unshare --mount sh -euc 'mount --rbind /dev "$0/dev"; mount -t proc proc "$0/proc"; mount --rbind /sys "$0/sys"; exec chroot "$0" "$@"' "$tools" "$@"
 }
 printf 'label: gpt\n2048,32M\n' | tool sfdisk --quiet "$device"
-# A kernel that reads no tables is told.
+# Add the partition explicitly if the kernel did not scan the table.
 [ -b "$partition" ] || partx --add "$device"
 mkfs.ext4 -q "$partition"
 

@@ -1,4 +1,4 @@
-//! The guide does what it says: its lines are typed into a shell, and each prints what stands below it.
+//! Runs the commands of the guide in a shell and compares their output with the page.
 
 mod support;
 
@@ -12,13 +12,13 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guides/node-config.md")
 }
 
-/// A part of a page: what stays as it is, or a command with what it is said to print.
+/// A part of a page: literal text, or a command with its documented output.
 enum Part {
     Text(String),
     Typed { command: String, prints: String },
 }
 
-/// Commands of `console` blocks. One goes on in the next line after a backslash, and to `END` where it has a document.
+/// Splits a page at the commands of its `console` blocks. A command continues after a backslash, and a here-document until `END`.
 fn parts(page: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let (mut is_console, mut is_document) = (false, false);
@@ -44,7 +44,7 @@ fn parts(page: &str) -> Vec<Part> {
 }
 
 #[test]
-fn every_line_of_the_guide_prints_what_stands_below_it() {
+fn guide_commands_print_the_documented_output() {
     let text = std::fs::read_to_string(page()).expect("docs/guides/node-config.md");
     let folder = folder();
     let programs = Path::new(PROGRAM).parent().expect("a folder").display();
@@ -54,15 +54,18 @@ fn every_line_of_the_guide_prints_what_stands_below_it() {
         match part {
             Part::Text(text) => wanted.push_str(&text),
             Part::Typed { command, prints } => {
-                // The shell is where the program would be: in the network of this process.
+                // The shell runs in the private network, as kilnd does in the other tests.
                 let mut shell = testkit::private().command("sh");
                 let output = shell.args(["-c", &command]).current_dir(folder.path()).env("PATH", &path).output();
                 let output = output.expect("a shell");
-                let said = String::from_utf8(output.stdout).expect("text");
+                let printed = String::from_utf8(output.stdout).expect("text");
                 assert!(output.status.success(), "{command}{}", String::from_utf8_lossy(&output.stderr));
-                let _ = write!(wanted, "$ {command}{said}");
+                let _ = write!(wanted, "$ {command}{printed}");
                 ran += 1;
-                assert!(said == prints || std::env::var_os("KILN_BLESS").is_some(), "{command}{said}\nnot\n{prints}");
+                assert!(
+                    printed == prints || std::env::var_os("KILN_BLESS").is_some(),
+                    "{command}printed\n{printed}\nexpected\n{prints}"
+                );
             }
         }
     }

@@ -1,13 +1,13 @@
-//! `kilnd inspect`: what is known of a node's inside, without a change and without a secret.
+//! `kilnd inspect` reports facts about a node's disk without changing it and without showing a secret.
 
 mod identity_donor;
 
-use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, said};
-use kiln_host::Counts;
-use kiln_types::{Inspection, Place};
+use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, printed};
+use kiln_types::{FileLine, Inspection};
+use kilnd::os::Counts;
 
 #[test]
-fn an_inspection_finds_what_is_there() {
+fn inspection_reports_the_facts_of_a_donor() {
     let disk = donor();
     disk.write("/etc/netplan/60-static.yaml", "network:\n  ethernets:\n    eth1:\n      addresses: [10.0.0.4/24]\n");
     disk.write(
@@ -15,7 +15,7 @@ fn an_inspection_finds_what_is_there() {
         "{\"at\":\"t\",\"from\":\"a\",\"imageVersion\":\"2026.11.15\",\"run\":\"r1\"}\n",
     );
     let output = disk.kilnd(&["inspect", "--output", "json"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let found: Inspection = serde_json::from_slice(&output.stdout).expect("an inspection");
     assert_eq!((found.host_name.as_str(), found.vm_id.as_str()), (DONOR_NAME, DONOR));
     assert_eq!((found.os_release.as_str(), found.kernel.as_str()), ("Ubuntu 24.04.3 LTS", "6.8.0-1021-azure"));
@@ -25,10 +25,10 @@ fn an_inspection_finds_what_is_there() {
     assert_eq!(found.fstab.iter().filter(|entry| entry.holds_up_a_clone()).count(), 1);
     assert_eq!(found.join_credential.kind(), "bootstrapToken");
     assert_eq!(found.custom_data.size(), "#cloud-config\n# ".len() as u64 + SECRET.len() as u64 + 1);
-    let place = |path: &str, line: &str| Place { path: path.to_owned(), line: line.to_owned() };
-    let named = place("/etc/default/kubelet", &format!("ARGS=--hostname-override={DONOR_NAME}"));
-    assert_eq!(found.literal_host_names, [named, place("/etc/default/kubelet", "***")]);
-    assert_eq!(found.static_addresses, [place("/etc/netplan/60-static.yaml", "addresses: [10.0.0.4/24]")]);
+    let file_line = |path: &str, line: &str| FileLine { path: path.to_owned(), line: line.to_owned() };
+    let named = file_line("/etc/default/kubelet", &format!("ARGS=--hostname-override={DONOR_NAME}"));
+    assert_eq!(found.literal_host_names, [named, file_line("/etc/default/kubelet", "***")]);
+    assert_eq!(found.static_addresses, [file_line("/etc/netplan/60-static.yaml", "addresses: [10.0.0.4/24]")]);
     assert!(
         ["machine-id", "netplan", "kubelet-pki", "agent"]
             .iter()
@@ -47,10 +47,10 @@ fn an_inspection_finds_what_is_there() {
 }
 
 #[test]
-fn neither_form_of_the_answer_shows_a_secret() {
+fn text_and_json_output_show_no_secret() {
     let disk = donor();
-    for words in [&["inspect"][..], &["inspect", "--output", "json"]] {
-        let text = said(&disk.kilnd(words));
+    for args in [&["inspect"][..], &["inspect", "--output", "json"]] {
+        let text = printed(&disk.kilnd(args));
         assert!(text.contains(DONOR_NAME), "{text}");
         for hidden in [SECRET, TOKEN, TENANT] {
             assert!(!text.contains(hidden), "{text}");
@@ -59,46 +59,46 @@ fn neither_form_of_the_answer_shows_a_secret() {
 }
 
 #[test]
-fn custom_data_is_what_somebody_gave_to_azure_wherever_a_copy_of_it_is() {
-    let given = "#!/bin/sh\necho hunter2\n";
+fn custom_data_is_found_in_every_place_that_keeps_a_copy() {
+    let custom_data = "#!/bin/sh\necho hunter2\n";
     let encoded = "IyEvYmluL3NoCmVjaG8gaHVudGVyMgo=";
-    let medium = format!(
+    let ovf_env = format!(
         "<Environment><LinuxProvisioningConfigurationSet><HostName>n</HostName><CustomData>{encoded}</CustomData>\
          </LinuxProvisioningConfigurationSet></Environment>"
     );
     for (path, text) in [
-        ("/var/lib/cloud/instance/user-data.txt", given),
-        ("/var/lib/waagent/CustomData", given),
+        ("/var/lib/cloud/instance/user-data.txt", custom_data),
+        ("/var/lib/waagent/CustomData", custom_data),
         ("/var/lib/waagent/CustomData", encoded),
         ("/var/lib/kiln/custom-data", encoded),
-        ("/var/lib/waagent/ovf-env.xml", &medium),
+        ("/var/lib/waagent/ovf-env.xml", &ovf_env),
     ] {
         let disk = empty();
         disk.write(path, text);
-        let found = kilnd::inspect::inspect(&disk.node()).expect("inspected");
+        let found = kilnd::commands::inspect::inspect(&disk.node()).expect("inspected");
         let bytes = found.custom_data.bytes().expect("it is there");
-        assert_eq!(bytes.expose(), given.as_bytes(), "{path}");
-        let places: Vec<&str> = found.secrets.iter().map(|secret| secret.path.as_str()).collect();
-        assert!(places.contains(&path), "{places:?}");
+        assert_eq!(bytes.expose(), custom_data.as_bytes(), "{path}");
+        let paths: Vec<&str> = found.secrets.iter().map(|secret| secret.path.as_str()).collect();
+        assert!(paths.contains(&path), "{paths:?}");
     }
 }
 
 #[test]
-fn an_inspection_changes_nothing() {
+fn inspection_changes_nothing() {
     let disk = donor();
     let before = disk.everything();
     let node = disk.node();
-    kilnd::inspect::inspect(&node).expect("inspected");
+    kilnd::commands::inspect::inspect(&node).expect("inspected");
     assert_eq!(node.root.counts(), Counts::default());
     assert!(disk.kilnd(&["inspect"]).status.success());
     assert!(disk.everything() == before && !disk.has("/run/kiln"));
 }
 
 #[test]
-fn a_bare_disk_is_described_as_what_it_is() {
+fn empty_disk_is_reported_with_unknown_values() {
     let disk = empty();
     let output = disk.kilnd(&["inspect", "--output", "json"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let found: Inspection = serde_json::from_slice(&output.stdout).expect("an inspection");
     assert_eq!((found.join_credential.kind(), found.kubelet_version.as_str()), ("unknown", "unknown"));
     assert!(found.first_boot_unit.is_none() && !found.custom_data.present() && found.identity.is_empty());

@@ -1,128 +1,124 @@
-//! A change of a running node, from ARM to the Node object: what an instance is told changes in an embedded Azure, `kilnd watch` notices,
-//! applies or asks, and a real API server says what it was told and what it let through.
+//! Changes of a running node, from ARM to the Node object. User data changes in an embedded Azure, `kilnd watch` notices the change and
+//! applies or requests it, and the tests check the Node object on a real API server.
 
 mod support;
 mod watched;
 
-use kiln_node_client::Truth;
+use kilnd::apiserver::ConditionStatus;
 use serde_json::json;
 use watched::{Watched, azure};
 
 #[test]
-fn a_change_of_user_data_through_arm_is_noticed_by_poll_applied_confirmed_and_told() {
+fn changed_user_data_is_polled_applied_committed_and_reported() {
     let mut node = Watched::new("poll", 0);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let before = azure().instance(0);
 
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(37);
     next["spec"]["kubelet"]["labels"] = json!({"example.com/team": "blue"});
-    node.offer(&next);
-    node.wait_confirmed(2);
+    node.set_user_data(&next);
+    node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["maxPods"], 37);
     node.wait("the label is on the node", |node| node.label("example.com/team").as_deref() == Some("blue"));
     let reasons: Vec<String> = node.events().into_iter().map(|(reason, _)| reason).collect();
     assert!(
-        reasons.contains(&"KilnApplied".to_owned()) && reasons.contains(&"KilnConfirmed".to_owned()),
+        reasons.contains(&"KilnApplied".to_owned()) && reasons.contains(&"KilnCommitted".to_owned()),
         "{reasons:?}"
     );
 
     let after = azure().instance(0);
-    assert_eq!(
-        (&after.os_disk, &after.vm_id),
-        (&before.os_disk, &before.vm_id),
-        "the machine and its disk are the same"
-    );
+    assert_eq!((&after.os_disk, &after.vm_id), (&before.os_disk, &before.vm_id), "the VM and its disk are unchanged");
 
     let mut last = node.document(3);
     last["spec"]["kubelet"]["configuration"]["maxPods"] = json!(37);
-    node.offer(&last);
-    node.wait_confirmed(3);
+    node.set_user_data(&last);
+    node.wait_committed(3);
     node.wait("the label is gone", |node| node.label("example.com/team").is_none());
 }
 
 #[test]
-fn a_hangup_and_a_changed_annotation_make_a_node_look_at_once() {
-    let mut node = Watched::new("asked", 1);
-    // Its own looks are hours apart, even at this scale.
+fn sighup_and_changed_annotation_trigger_an_immediate_check() {
+    let mut node = Watched::new("check", 1);
+    // Polls are hours apart, even at this time scale.
     let rare = |node: &Watched, number| {
         let mut document = node.document(number);
         document["spec"]["update"] = json!({"pollSeconds": 1_000_000, "spreadSeconds": 1_000_000});
         document["spec"]["kubelet"]["configuration"]["maxPods"] = json!(number);
         document
     };
-    node.offer(&rare(&node, 1));
+    node.set_user_data(&rare(&node, 1));
     node.apply(&rare(&node, 1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
 
-    node.offer(&rare(&node, 2));
+    node.set_user_data(&rare(&node, 2));
     node.hangup();
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["maxPods"], 2);
 
-    node.offer(&rare(&node, 3));
+    node.set_user_data(&rare(&node, 3));
     node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-check=now"]);
-    node.wait_confirmed(3);
-    node.offer(&rare(&node, 4));
+    node.wait_committed(3);
+    node.set_user_data(&rare(&node, 4));
     node.kubectl(&["annotate", "--overwrite", "node", &node.name, "kiln.dev/node-config-check=again"]);
-    node.wait_confirmed(4);
+    node.wait_committed(4);
 }
 
 #[test]
-fn a_bad_document_is_refused_told_and_what_is_in_force_stays() {
+fn invalid_document_is_rejected_and_reported_and_the_generation_in_force_stays() {
     let mut node = Watched::new("bad", 2);
     node.apply(&node.document(5));
     node.watch();
-    node.wait_confirmed(5);
+    node.wait_committed(5);
     let good = node.current("config.json");
     let mut newer = node.document(6);
     newer["apiVersion"] = json!("node.kiln.dev/v9");
     let mut invalid = node.document(6);
     invalid["spec"]["cluster"]["endpoint"] = json!("ftp://nowhere");
-    let mut namesake = node.document(5);
-    namesake["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
+    let mut same_number = node.document(5);
+    same_number["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
     let token = "abcdef.0123456789abcdef";
-    let mut careless = node.document(6);
-    careless["spec"]["files"] = json!([{"path": "/etc/x", "content": format!("token={token}\n")}]);
-    let mut misplaced = node.document(6);
-    misplaced["metadata"]["generation"] = json!(token);
-    for (document, says) in [
+    let mut with_secret = node.document(6);
+    with_secret["spec"]["files"] = json!([{"path": "/etc/x", "content": format!("token={token}\n")}]);
+    let mut secret_as_number = node.document(6);
+    secret_as_number["metadata"]["generation"] = json!(token);
+    for (document, reported) in [
         (newer, "v9"),
-        (careless, "spec.files"),
-        (misplaced, "metadata.generation"),
+        (with_secret, "spec.files"),
+        (secret_as_number, "metadata.generation"),
         (invalid, "spec.cluster.endpoint"),
-        (namesake, "give this one a higher number"),
+        (same_number, "raise `metadata.generation`"),
         (json!({"apiVersion": "x"}), "it has no kind"),
     ] {
-        node.offer(&document);
-        node.wait(says, |node| {
+        node.set_user_data(&document);
+        node.wait(reported, |node| {
             let (status, reason, message) = node.condition();
-            status == Truth::False
-                && reason == "Refused"
-                && message.contains(says)
+            status == ConditionStatus::False
+                && reason == "Rejected"
+                && message.contains(reported)
                 && message.contains("generation 5 is in force")
         });
         assert_eq!(node.current("config.json"), good);
     }
-    assert!(!node.everything_said().contains("0123456789abcdef"), "{}", node.everything_said());
-    node.offer(&node.document(7));
-    node.wait_confirmed(7);
+    assert!(!node.everything_visible().contains("0123456789abcdef"), "{}", node.everything_visible());
+    node.set_user_data(&node.document(7));
+    node.wait_committed(7);
 }
 
 #[test]
-fn what_only_the_cluster_may_do_is_asked_for_shown_as_pending_and_never_as_applied() {
-    let mut node = Watched::new("asks", 3);
+fn changes_that_need_the_cluster_are_requested_and_stay_pending() {
+    let mut node = Watched::new("requests", 3);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
 
     let mut next = node.document(2);
     next["spec"]["kubelet"]["labels"] = json!({"node-role.kubernetes.io/gpu": "", "example.com/own": "a"});
     next["spec"]["kubelet"]["taints"] = json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]);
-    node.offer(&next);
+    node.set_user_data(&next);
     node.wait("taints and labels are pending", |node| {
         node.annotation("kiln.dev/pending-taints") == "gpu=yes:NoSchedule"
             && node.annotation("kiln.dev/pending-labels") == "node-role.kubernetes.io/gpu="
@@ -131,76 +127,79 @@ fn what_only_the_cluster_may_do_is_asked_for_shown_as_pending_and_never_as_appli
     let object = node.object();
     assert!(!object.taints.iter().any(|taint| taint.key == "gpu"), "{object:?}");
     assert!(!object.labels.contains_key("node-role.kubernetes.io/gpu"), "{object:?}");
-    node.wait("the condition says so", |node| node.condition().1 == "Pending");
-    assert_eq!(node.condition().0, Truth::False);
+    node.wait("the condition is Pending", |node| node.condition().1 == "Pending");
+    assert_eq!(node.condition().0, ConditionStatus::False);
 
     node.kubectl(&["taint", "node", &node.name, "gpu=yes:NoSchedule"]);
     node.kubectl(&["label", "node", &node.name, "node-role.kubernetes.io/gpu="]);
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.annotation("kiln.dev/pending-taints") + &node.annotation("kiln.dev/pending-labels"), "");
 }
 
 #[test]
-fn a_change_that_costs_a_drain_waits_until_the_cluster_has_made_room() {
+fn change_that_needs_a_drain_waits_for_permission() {
     let mut node = Watched::new("drain", 4);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["topologyManagerPolicy"] = json!("best-effort");
-    node.offer(&next);
-    node.wait("a drain is asked for", |node| node.annotation("kiln.dev/pending-drain").starts_with("generation 2 "));
-    assert!(node.current("kubelet.json")["topologyManagerPolicy"].is_null(), "nothing is applied before");
-    node.wait("the condition says so", |node| node.condition().1 == "Pending");
+    node.set_user_data(&next);
+    node.wait("a drain is requested", |node| node.annotation("kiln.dev/pending-drain").starts_with("generation 2 "));
+    assert!(
+        node.current("kubelet.json")["topologyManagerPolicy"].is_null(),
+        "nothing is applied before the permission"
+    );
+    node.wait("the condition is Pending", |node| node.condition().1 == "Pending");
 
     node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-allow=2"]);
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["topologyManagerPolicy"], "best-effort");
     assert_eq!(node.annotation("kiln.dev/pending-drain"), "");
 }
 
 #[test]
-fn a_document_that_the_kubelet_is_not_well_with_comes_back_by_itself_and_only_once() {
-    let mut node = Watched::new("back", 5);
+fn document_that_makes_the_kubelet_unhealthy_is_reverted_once() {
+    let mut node = Watched::new("reverted", 5);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
-    node.kubelet_is_well(false);
+    node.wait_committed(1);
+    node.set_kubelet_healthy(false);
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
-    node.offer(&next);
-    node.wait("it came back", |node| node.condition().1 == "CameBack");
+    node.set_user_data(&next);
+    node.wait("the document is reverted", |node| node.condition().1 == "Reverted");
     assert!(node.current("kubelet.json")["maxPods"].is_null());
     assert!(node.condition().2.contains("500"), "{:?}", node.condition());
-    node.kubelet_is_well(true);
-    // It is still offered, and a restart of the program forgets nothing.
+    node.set_kubelet_healthy(true);
+    // The document is still in user data, and the rejection survives a restart of kilnd.
     node.stop();
     node.watch();
-    node.wait("it is known to have come back", |node| {
-        node.journal().contains("KilnCameBack") || node.condition().1 == "CameBack"
+    node.wait("the revert is still reported", |node| {
+        node.journal().contains("KilnReverted") || node.condition().1 == "Reverted"
     });
-    node.offer(&node.document(3));
-    node.wait_confirmed(3);
-    let back = node.events().into_iter().filter(|(reason, _)| reason == "KilnCameBack").count();
-    assert_eq!(back, 1, "{:?}", node.events());
+    node.set_user_data(&node.document(3));
+    node.wait_committed(3);
+    let reverts = node.events().into_iter().filter(|(reason, _)| reason == "KilnReverted").count();
+    assert_eq!(reverts, 1, "{:?}", node.events());
 }
 
 #[test]
-fn a_document_that_cuts_the_node_off_from_its_api_server_comes_back_without_one() {
+fn document_that_cuts_off_the_api_server_is_reverted() {
     let mut node = Watched::new("cut", 6);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let mut wrong_address = node.document(2);
     wrong_address["spec"]["cluster"]["endpoint"] = json!("https://127.0.0.1:1");
     let mut wrong_authority = node.document(3);
-    let stranger = rcgen::generate_simple_self_signed(["stranger".to_owned()]).expect("a certificate").cert.pem();
-    wrong_authority["spec"]["cluster"]["certificateAuthority"] = json!(stranger);
+    let other = rcgen::generate_simple_self_signed(["other".to_owned()]).expect("a certificate").cert.pem();
+    wrong_authority["spec"]["cluster"]["certificateAuthority"] = json!(other);
     for (document, number) in [(wrong_address, 2), (wrong_authority, 3)] {
-        node.offer(&document);
-        node.wait("it came back", |node| {
+        node.set_user_data(&document);
+        node.wait("the document is reverted", |node| {
             let (_, reason, message) = node.condition();
-            reason == "CameBack"
+            reason == "Reverted"
                 && message.contains(&format!("generation {number} "))
                 && message.contains("generation 1 is in force")
         });
@@ -208,75 +207,81 @@ fn a_document_that_cuts_the_node_off_from_its_api_server_comes_back_without_one(
 }
 
 #[test]
-fn a_first_document_that_the_node_is_not_well_with_stays_says_so_and_makes_room_for_a_better_one() {
+fn unhealthy_first_document_stays_in_force_is_reported_and_can_be_replaced() {
     let mut node = Watched::new("first", 7);
-    node.kubelet_is_well(false);
+    node.set_kubelet_healthy(false);
     let mut first = node.document(1);
     first["spec"]["platform"]["reportReady"] = json!(true);
     node.apply(&first);
     node.watch();
-    node.wait("it is not well", |node| node.condition().1 == "Unhealthy");
-    assert!(node.condition().2.contains("there is none before it"), "{:?}", node.condition());
-    // The platform hears that the machine has started all the same: it started.
-    node.wait("the platform was told", |_| azure().health(7).contains("\"state\":\"Ready\""));
-    node.kubelet_is_well(true);
-    node.offer(&node.document(2));
-    node.wait_confirmed(2);
+    node.wait("the node is unhealthy", |node| node.condition().1 == "Unhealthy");
+    assert!(node.condition().2.contains("no earlier generation exists"), "{:?}", node.condition());
+    // The ready report is sent anyway, because the machine has started.
+    node.wait("the ready report was received", |_| azure().health(7).contains("\"state\":\"Ready\""));
+    node.set_kubelet_healthy(true);
+    node.set_user_data(&node.document(2));
+    node.wait_committed(2);
 }
 
 #[test]
-fn a_change_that_needs_a_restart_of_the_machine_is_pending_until_the_machine_has_restarted() {
+fn change_that_needs_a_reboot_is_pending_until_the_reboot() {
     let mut node = Watched::new("reboot", 8);
-    node.offer(&node.document(1));
+    node.set_user_data(&node.document(1));
     node.restart("boot-1");
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     let mut next = node.document(2);
     next["spec"]["os"] = json!({"kernelArguments": ["quiet"]});
-    node.offer(&next);
-    node.wait("a restart is asked for", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
+    node.set_user_data(&next);
+    node.wait("a reboot is requested", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
     assert_eq!(node.current("config.json")["metadata"]["generation"], 1);
     node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-allow=2"]);
-    node.wait("it is in force", |node| node.annotation("kiln.dev/node-config").starts_with("2 "));
-    node.wait("and still pending", |node| node.condition().1 == "Pending");
+    node.wait("generation 2 is in force", |node| node.annotation("kiln.dev/node-config").starts_with("2 "));
+    node.wait("the reboot is still pending", |node| node.condition().1 == "Pending");
     assert!(node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
     node.restart("boot-2");
-    node.wait_confirmed(2);
+    node.wait_committed(2);
     assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
 }
 
 #[test]
-fn a_first_document_whose_kernel_arguments_are_missing_asks_for_one_restart_and_not_for_another() {
+fn missing_kernel_arguments_request_only_one_reboot() {
     let mut node = Watched::new("arguments", 10);
-    node.kernel_runs_with("ro console=ttyS0");
+    node.set_kernel_command_line("ro console=ttyS0");
     let mut first = node.document(1);
     first["spec"]["os"] = json!({"kernelArguments": ["console=ttyS0", "nosmt"]});
-    node.offer(&first);
+    node.set_user_data(&first);
     node.restart("boot-1");
-    node.wait("a restart is asked for", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 1 "));
-    node.wait("the condition says so", |node| node.condition().1 == "Pending");
+    node.wait("a reboot is requested", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 1 "));
+    node.wait("the condition is Pending", |node| node.condition().1 == "Pending");
 
-    // A boot loader that does not read what the document says: a cluster that obeys must not restart the machine for ever.
+    // The boot loader ignores the arguments: kilnd must not request reboots forever.
     node.restart("boot-2");
-    node.wait_confirmed(1);
+    node.wait_committed(1);
     assert_eq!(node.annotation("kiln.dev/pending-reboot"), "");
-    node.wait("it is told", |node| node.journal().contains("still runs without an argument of the document"));
+    node.wait("the missing argument is logged", |node| {
+        node.journal().contains("still lacks an argument of the document")
+    });
 
-    node.kernel_runs_with("ro console=ttyS0 nosmt");
+    node.set_kernel_command_line("ro console=ttyS0 nosmt");
     node.restart("boot-3");
-    node.wait_confirmed(1);
-    assert!(!node.journal().contains("still runs without"), "{}", node.journal());
+    node.wait_committed(1);
+    assert!(!node.journal().contains("still lacks an argument"), "{}", node.journal());
 }
 
 #[test]
-fn a_node_that_only_looks_ready_because_nobody_has_missed_its_kubelet_yet_is_not_taken_for_good() {
+fn stale_ready_condition_without_kubelet_heartbeats_does_not_pass_the_gate() {
     let mut node = Watched::new("silent", 9);
     node.apply(&node.document(1));
     node.watch();
-    node.wait_confirmed(1);
-    node.kubelet_is_heard(false);
+    node.wait_committed(1);
+    node.set_kubelet_heartbeats(false);
     let mut next = node.document(2);
     next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(1);
-    node.offer(&next);
-    node.wait("it came back", |node| node.condition().1 == "CameBack");
-    assert!(node.object().is_ready() && node.condition().2.contains("nothing was heard"), "{:?}", node.condition());
+    node.set_user_data(&next);
+    node.wait("the document is reverted", |node| node.condition().1 == "Reverted");
+    assert!(
+        node.object().is_ready() && node.condition().2.contains("no heartbeat from the kubelet"),
+        "{:?}",
+        node.condition()
+    );
 }

@@ -1,4 +1,4 @@
-//! What `kilnd watch` tells the service manager that started it, and the platform.
+//! The notifications that `kilnd watch` sends to systemd and to the platform.
 
 mod support;
 
@@ -16,10 +16,10 @@ use support::documents::document;
 use support::program::kilnd_on;
 use support::world::{folder, image};
 
-/// As long as a loaded machine may take for one turn. Nothing waits for it when all is well.
+/// The timeout for one notification, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A watch, what it tells, and whom.
+/// A `kilnd watch` process with the receivers of its notifications.
 struct Watched {
     child: Child,
     manager: UnixDatagram,
@@ -28,7 +28,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Of a node with a first document that has these parts.
+    /// Starts `kilnd watch` on a node whose first NodeConfig has these parts.
     fn new(parts: &Value) -> Self {
         let folder = folder();
         let root = folder.path();
@@ -50,15 +50,15 @@ impl Watched {
         Self { child: watch.spawn().expect("kilnd"), manager, platform, _root: folder }
     }
 
-    /// What the service manager hears next.
+    /// Receives the next notification to systemd.
     fn next(&self) -> String {
         let mut buffer = [0; 4096];
-        let count = self.manager.recv(&mut buffer).expect("it speaks up");
+        let count = self.manager.recv(&mut buffer).expect("a notification");
         String::from_utf8_lossy(&buffer[..count]).into_owned()
     }
 
-    /// What the platform heard, each request as its first line and its body.
-    fn heard(&self) -> Vec<String> {
+    /// The requests that the wire server received, each as its request line and body.
+    fn platform_requests(&self) -> Vec<String> {
         self.platform.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -70,12 +70,12 @@ impl Drop for Watched {
     }
 }
 
-/// A platform that takes every word, and writes it down.
+/// A wire server that accepts and records every request.
 fn platform() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
     let url = format!("http://{}", listener.local_addr().expect("bound"));
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let writes = Arc::clone(&heard);
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let writes = Arc::clone(&requests);
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut reader = BufReader::new(&stream);
@@ -92,41 +92,41 @@ fn platform() -> (String, Arc<Mutex<Vec<String>>>) {
             }
             let mut body = vec![0; length];
             let _ = reader.read_exact(&mut body);
-            let said = format!("{first} {}", String::from_utf8_lossy(&body));
-            writes.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+            let request = format!("{first} {}", String::from_utf8_lossy(&body));
+            writes.lock().unwrap_or_else(PoisonError::into_inner).push(request);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });
-    (url, heard)
+    (url, requests)
 }
 
 #[test]
-fn a_watch_says_that_it_is_ready_lives_what_is_in_force_and_that_it_ends() {
+fn watch_notifies_systemd_of_ready_watchdog_status_and_stopping() {
     let mut watched = Watched::new(&json!({}));
     assert_eq!(watched.next(), "READY=1");
     for _ in 0..3 {
-        assert_eq!(watched.next(), "WATCHDOG=1\nSTATUS=generation 1 is in force", "again and again");
+        assert_eq!(watched.next(), "WATCHDOG=1\nSTATUS=generation 1 is in force", "the watchdog notification repeats");
     }
     let process = rustix::process::Pid::from_child(&watched.child);
     rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("sent");
-    let last = std::iter::repeat_with(|| watched.next()).find(|said| !said.starts_with("WATCHDOG=1\n"));
+    let last = std::iter::repeat_with(|| watched.next()).find(|message| !message.starts_with("WATCHDOG=1\n"));
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
     assert!(watched.child.wait().expect("ended").success());
 }
 
 #[test]
-fn a_platform_is_told_that_the_machine_has_started_once_and_only_where_the_document_asks_for_it() {
-    let told = Watched::new(&json!({"platform": {"reportReady": true}}));
-    while told.heard().is_empty() {
-        told.next();
+fn ready_report_is_sent_once_and_only_if_the_document_enables_it() {
+    let reporting = Watched::new(&json!({"platform": {"reportReady": true}}));
+    while reporting.platform_requests().is_empty() {
+        reporting.next();
     }
     let silent = Watched::new(&json!({"platform": {"reportReady": false}}));
-    // As many turns as the other one needed, and more.
-    for watched in [&told, &silent] {
+    // More polls than the first node needed to send its report.
+    for watched in [&reporting, &silent] {
         for _ in 0..10 {
             watched.next();
         }
     }
-    assert_eq!(told.heard(), ["POST /provisioning/health HTTP/1.1 {\"state\":\"Ready\"}"]);
-    assert_eq!(silent.heard(), Vec::<String>::new());
+    assert_eq!(reporting.platform_requests(), ["POST /provisioning/health HTTP/1.1 {\"state\":\"Ready\"}"]);
+    assert_eq!(silent.platform_requests(), Vec::<String>::new());
 }

@@ -1,11 +1,11 @@
-//! What `kiln bootstrap` renders and `kiln launch` sends is what a node starts from: both ends of the contract, together.
+//! A node boots from the custom data that `kiln bootstrap` renders and `kiln launch` sends: both ends of the contract in one test.
 
 mod support;
 
 use std::fs;
 
 use kiln_aks_formats::to_base64;
-use kiln_bootstrap::{Bootstrapper as _, Kilnd, Kind, Layer, Place, Resolved, resolve};
+use kiln_bootstrap::{Bootstrapper as _, Kilnd, Resolved, Source, SourceKind, SourcePosition, resolve};
 use serde_json::json;
 use support::program::kilnd_on;
 use support::world::{folder, image};
@@ -14,7 +14,7 @@ const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
 fn inputs() -> Resolved {
-    let mut settings = Layer::new(Kind::Settings);
+    let mut settings = Source::new(SourceKind::Settings);
     let ca = to_base64(AUTHORITY);
     for (field, value) in [
         ("resourceGroup", "group"),
@@ -23,19 +23,19 @@ fn inputs() -> Resolved {
         ("caBundle", ca.as_str()),
         ("bootstrapToken", TOKEN),
     ] {
-        settings.set(field, value.into(), Place::Program).expect("a field");
+        settings.set(field, value.into(), SourcePosition::Program).expect("a field");
     }
-    let mut class = Layer::new(Kind::NodeClass);
-    class.set("maxPods", json!(42), Place::Program).expect("a field");
+    let mut class = Source::new(SourceKind::NodeClass);
+    class.set("maxPods", json!(42), SourcePosition::Program).expect("a field");
     resolve(&[settings, class])
 }
 
 #[test]
-fn a_machine_that_was_launched_starts_from_its_custom_data_and_joins_with_the_token_beside_the_document() {
+fn launched_machine_boots_from_custom_data_and_joins_with_its_token() {
     let folder = folder();
     let root = folder.path();
     image(root);
-    // Azure puts custom data on the medium as it was sent.
+    // Azure writes custom data to the provisioning media unchanged.
     let xml = format!(
         "<Environment><LinuxProvisioningConfigurationSet><HostName>node-7</HostName><CustomData>{}</CustomData>\
          </LinuxProvisioningConfigurationSet></Environment>",
@@ -50,6 +50,9 @@ fn a_machine_that_was_launched_starts_from_its_custom_data_and_joins_with_the_to
     assert_eq!(read("ca.crt"), AUTHORITY);
     assert!(read("kubelet.json").contains("\"maxPods\": 42") || read("kubelet.json").contains("\"maxPods\":42"));
     let join = read("bootstrap-kubeconfig");
-    assert!(join.contains(TOKEN) && join.contains("https://prod.example:443"), "no way in");
-    assert!(!read("config.json").contains(TOKEN), "the document holds no secret");
+    assert!(
+        join.contains(TOKEN) && join.contains("https://prod.example:443"),
+        "the bootstrap kubeconfig is incomplete"
+    );
+    assert!(!read("config.json").contains(TOKEN), "the document contains no secret");
 }

@@ -1,22 +1,22 @@
-//! `kilnd seal`: a disk becomes an image of nobody.
+//! `kilnd seal` removes a machine's identity from a disk, so that it can become an image.
 
 mod identity_donor;
 
-use identity_donor::{DONOR, SECRET, TENANT, TOKEN, donor, joins_by, said};
+use identity_donor::{DONOR, SECRET, TENANT, TOKEN, donor, printed, set_credential_source};
 use serde_json::Value;
 
 #[test]
-fn without_yes_a_seal_only_says_what_it_would_take_away() {
+fn without_yes_seal_only_lists_what_it_would_remove() {
     let disk = donor();
     let before = disk.everything();
-    for words in [&["seal"][..], &["seal", "--check"]] {
-        let output = disk.kilnd(words);
+    for args in [&["seal"][..], &["seal", "--check"]] {
+        let output = disk.kilnd(args);
         assert_eq!(output.status.code(), Some(1));
-        let text = said(&output);
-        for named in
+        let text = printed(&output);
+        for listed in
             ["machine-id: /etc/machine-id", "kubelet-pods: /var/lib/kubelet/pods", "agent: /opt/agent/id", "owner: "]
         {
-            assert!(text.contains(named), "{text}");
+            assert!(text.contains(listed), "{text}");
         }
         assert!(!text.contains(SECRET) && !text.contains(TOKEN), "{text}");
     }
@@ -24,45 +24,45 @@ fn without_yes_a_seal_only_says_what_it_would_take_away() {
 }
 
 #[test]
-fn a_sealed_disk_passes_its_own_check_and_starts_as_nobodys() {
+fn sealed_disk_passes_the_check_and_has_a_first_boot() {
     let disk = donor();
     let output = disk.kilnd(&["seal", "--yes"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let check = disk.kilnd(&["seal", "--check", "--output", "json"]);
-    assert_eq!(check.status.code(), Some(0), "{}", said(&check));
+    assert_eq!(check.status.code(), Some(0), "{}", printed(&check));
     let answer: Value = serde_json::from_slice(&check.stdout).expect("JSON");
     assert_eq!(answer["sealed"], true);
     let again = disk.kilnd(&["seal"]);
-    assert!(again.status.success() && !said(&again).contains("--yes"), "nothing is left to do: {}", said(&again));
+    assert!(again.status.success() && !printed(&again).contains("--yes"), "nothing is left to do: {}", printed(&again));
     assert_eq!(disk.text("/etc/machine-id"), "uninitialized\n");
     assert_eq!(disk.text("/etc/iscsi/initiatorname.iscsi"), "GenerateName=yes\n");
     assert!(!disk.has("/var/lib/kiln/vm-id") && !disk.has("/etc/kiln/current") && !disk.has("/etc/hostname"));
     for gone in [TENANT, SECRET, TOKEN] {
         let holding: Vec<String> =
-            disk.holding(gone).into_iter().filter(|path| path != "/etc/default/kubelet").collect();
+            disk.files_containing(gone).into_iter().filter(|path| path != "/etc/default/kubelet").collect();
         assert!(holding.is_empty(), "`{gone}` is in {holding:?}");
     }
     assert!(disk.has("/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/aa"));
 
-    disk.in_machine(DONOR);
+    disk.set_vm_id(DONOR);
     assert!(disk.kilnd(&["identity"]).status.success());
     assert!(disk.text("/run/kiln/boot.json").contains("\"first\""));
 }
 
 #[test]
-fn a_token_in_a_file_of_others_is_named_and_taken_away() {
+fn token_in_an_external_file_is_listed_and_removed() {
     let disk = donor();
-    joins_by(&disk, "protectedSettings", "/var/lib/extension/token");
+    set_credential_source(&disk, "protectedSettings", "/var/lib/extension/token");
     disk.secret("/var/lib/extension/token", format!("abcdef.{TOKEN}\n"));
     let check = disk.kilnd(&["seal", "--check"]);
-    assert!(said(&check).contains("join credential: /var/lib/extension/token\n"), "{}", said(&check));
-    assert!(!said(&check).contains(TOKEN), "{}", said(&check));
+    assert!(printed(&check).contains("join credential: /var/lib/extension/token\n"), "{}", printed(&check));
+    assert!(!printed(&check).contains(TOKEN), "{}", printed(&check));
     assert!(disk.kilnd(&["seal", "--yes"]).status.success());
     assert!(!disk.has("/var/lib/extension/token") && disk.kilnd(&["seal", "--check"]).status.success());
 }
 
 #[test]
-fn one_thing_left_fails_the_check() {
+fn one_remaining_item_fails_the_check() {
     let disk = donor();
     assert!(disk.kilnd(&["seal", "--yes"]).status.success());
     disk.write("/var/lib/cni/networks/kubenet/10.244.0.9", "pod");
@@ -72,31 +72,31 @@ fn one_thing_left_fails_the_check() {
 }
 
 #[test]
-fn a_node_that_joined_nobody_knows_how_is_not_sealed() {
+fn node_with_an_unknown_join_method_is_not_sealed() {
     let disk = donor();
     disk.secret("/var/lib/kubelet/bootstrap-kubeconfig", "users: []\n");
     let before = disk.everything();
     let output = disk.kilnd(&["seal", "--yes"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("bootstrap-kubeconfig"), "{}", said(&output));
+    assert!(printed(&output).contains("bootstrap-kubeconfig"), "{}", printed(&output));
     assert!(disk.everything() == before);
 }
 
 #[test]
-fn a_seal_that_is_cut_off_leaves_the_owner_recorded() {
+fn interrupted_seal_keeps_the_recorded_vm_id() {
     let donor = donor();
     for end in (0..).step_by(11) {
         let disk = donor.copy();
         let node = disk.node();
         node.root.stop_after(Some(end));
-        let result = kilnd::seal::seal(&node);
+        let result = kilnd::commands::seal::seal(&node);
         if result.is_ok() {
             assert!(end > 80, "{end} operations");
             break;
         }
         assert_eq!(disk.text("/var/lib/kiln/vm-id").trim(), DONOR, "after {end} operations");
         let node = disk.node();
-        kilnd::seal::seal(&node).expect("the next run");
-        assert_eq!(kilnd::seal::find(&node.root).expect("looked"), [], "after {end} operations");
+        kilnd::commands::seal::seal(&node).expect("the next run");
+        assert_eq!(kilnd::commands::seal::find(&node.root).expect("looked"), [], "after {end} operations");
     }
 }

@@ -1,4 +1,4 @@
-//! Secrets are planted wherever a node meets one, and looked for wherever somebody else could read.
+//! Plants secrets in every input of a node, and searches everything that other users can read.
 
 mod support;
 
@@ -14,15 +14,15 @@ use kilnd::apply::{Consent, apply};
 use serde_json::json;
 use support::documents::document;
 use support::program::kilnd_on;
-use support::world::{folder, image, offered, process};
+use support::world::{candidate, folder, image, process};
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 const KEY: &str = "-----BEGIN EC PRIVATE KEY-----\nc2VjcmV0LWtleS1ieXRlcw==\n-----END EC PRIVATE KEY-----";
 const PASSWORD: &str = "hunter2-of-the-first-user";
 const SCRIPT: &str = "swordfish-in-another-part";
 
-/// The parts of the secrets by which they would be known, whatever is around them.
-const SIGNS: [&str; 4] = ["0123456789abcdef", "c2VjcmV0LWtleS1ieXRlcw", "hunter2", "swordfish"];
+/// A characteristic part of each secret.
+const MARKERS: [&str; 4] = ["0123456789abcdef", "c2VjcmV0LWtleS1ieXRlcw", "hunter2", "swordfish"];
 
 fn kilnd(root: &Path, args: &[&str]) -> Output {
     let mut command = kilnd_on(root);
@@ -31,12 +31,12 @@ fn kilnd(root: &Path, args: &[&str]) -> Output {
 
 fn assert_clean(what: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    for sign in SIGNS {
-        assert!(!text.contains(sign), "{what} holds `{sign}`: {text}");
+    for marker in MARKERS {
+        assert!(!text.contains(marker), "{what} contains `{marker}`: {text}");
     }
 }
 
-/// Whether any sign is in a file that somebody else may read. Those that were planted are where they were.
+/// Asserts that no readable file contains a marker, except planted ones. Returns the number of private files that contain one.
 fn assert_private(root: &Path, folder: &Path) -> usize {
     let mut private = 0;
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -46,12 +46,12 @@ fn assert_private(root: &Path, folder: &Path) -> usize {
             private += assert_private(root, &path);
         } else if metadata.is_file() {
             let text = String::from_utf8_lossy(&fs::read(&path).expect("read")).into_owned();
-            let holds = SIGNS.iter().any(|sign| text.contains(sign));
+            let has_secret = MARKERS.iter().any(|marker| text.contains(marker));
             let mode = metadata.permissions().mode() & 0o777;
             let planted = ["cd", "credentials", "planted"].iter().any(|place| path.starts_with(root.join(place)));
             let is_private = matches!(mode, 0o600 | 0o400);
-            assert!(!holds || is_private || planted, "{} has mode {mode:o} and holds a secret", path.display());
-            private += usize::from(holds && !planted);
+            assert!(!has_secret || is_private || planted, "{} has mode {mode:o} and contains a secret", path.display());
+            private += usize::from(has_secret && !planted);
         }
     }
     private
@@ -64,13 +64,13 @@ fn private_file(root: &Path, path: &str, content: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
 }
 
-/// A medium with a password, a part of somebody else's with a secret, and a document.
-fn medium(root: &Path, document: &str) {
-    medium_with(root, document, "");
+/// Writes provisioning media with a password, a script that contains a secret, and a document.
+fn write_media(root: &Path, document: &str) {
+    write_media_with(root, document, "");
 }
 
 /// The same, with another part.
-fn medium_with(root: &Path, document: &str, part: &str) {
+fn write_media_with(root: &Path, document: &str, part: &str) {
     let data = format!(
         "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"b\"\n\n--b\nContent-Type: text/x-shellscript\n\n\
          #!/bin/sh\nlogin {SCRIPT}\n--b\nContent-Type: {}\n\n{document}\n{part}--b--\n",
@@ -86,7 +86,7 @@ fn medium_with(root: &Path, document: &str, part: &str) {
     fs::write(root.join("cd/ovf-env.xml"), xml).expect("written");
 }
 
-fn everything_said(root: &Path, outputs: &[Output]) {
+fn assert_outputs_clean(root: &Path, outputs: &[Output]) {
     for output in outputs {
         assert_clean("standard output", &output.stdout);
         assert_clean("the journal", &output.stderr);
@@ -102,7 +102,7 @@ fn everything_said(root: &Path, outputs: &[Output]) {
 }
 
 #[test]
-fn credentials_of_every_kind_are_in_private_files_and_nowhere_else() {
+fn credentials_of_every_kind_are_only_in_private_files() {
     let certificate = format!("-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n{KEY}\n");
     let kubeconfig = format!("apiVersion: v1\nkind: Config\nclusters: []\nusers: [{{user: {{token: {TOKEN}}}}}]\n");
     for (kind, content) in [
@@ -124,7 +124,7 @@ fn credentials_of_every_kind_are_in_private_files_and_nowhere_else() {
         let place = if kind == "file" { "etc/join" } else { "credentials/join" };
         private_file(root, place, content);
         let parts = json!({"credentialFrom": {"kind": kind, "name": name}});
-        medium_with(root, &document(1, &parts).to_json(), &part);
+        write_media_with(root, &document(1, &parts).to_json(), &part);
         let next =
             json!({"credentialFrom": {"kind": kind, "name": name}, "files": [{"path": "/etc/motd", "content": "x"}]});
         fs::write(root.join("next.json"), document(2, &next).to_json()).expect("written");
@@ -135,17 +135,20 @@ fn credentials_of_every_kind_are_in_private_files_and_nowhere_else() {
             kilnd(root, &["apply", "--config", &config, "--output", "json"]),
         ];
         assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
-        everything_said(root, &outputs);
+        assert_outputs_clean(root, &outputs);
         let kept = fs::metadata(root.join("var/lib/kiln/custom-data")).expect("kept").permissions().mode();
         assert_eq!(kept & 0o777, 0o600);
         let private = assert_private(root, root);
-        assert!(private >= 3, "{kind}: {private} files hold it: where it was planted, and what the kubelet reads");
+        assert!(
+            private >= 3,
+            "{kind}: only {private} private files contain it; expected the planted one and those that the kubelet reads"
+        );
     }
 }
 
 #[test]
-fn what_cannot_be_used_is_not_repeated() {
-    for (bad, place) in [
+fn rejected_values_are_not_repeated() {
+    for (bad, path) in [
         (json!({"files": [{"path": "/etc/token", "content": TOKEN}]}), "spec.files[0].content"),
         (
             json!({"files": [{"path": "/etc/key", "contentBase64": STANDARD.encode(KEY)}]}),
@@ -163,7 +166,7 @@ fn what_cannot_be_used_is_not_repeated() {
         let text = json!({"apiVersion": "node.kiln.dev/v1alpha1", "kind": "NodeConfig", "metadata": {"generation": 1}, "spec": spec});
         fs::create_dir_all(root.join("planted")).expect("a folder");
         fs::write(root.join("planted/config.json"), text.to_string()).expect("written");
-        medium(root, &text.to_string());
+        write_media(root, &text.to_string());
         let config = root.join("planted/config.json").display().to_string();
         let outputs = [
             kilnd(root, &["config", "check", &config]),
@@ -172,14 +175,14 @@ fn what_cannot_be_used_is_not_repeated() {
             kilnd(root, &["boot"]),
         ];
         assert!(outputs.iter().all(|output| output.status.code() == Some(1)), "{outputs:?}");
-        assert!(String::from_utf8_lossy(&outputs[0].stdout).contains(place), "{outputs:?}");
-        everything_said(root, &outputs);
+        assert!(String::from_utf8_lossy(&outputs[0].stdout).contains(path), "{outputs:?}");
+        assert_outputs_clean(root, &outputs);
         assert_private(root, root);
     }
 }
 
 #[test]
-fn a_credential_that_is_none_or_that_others_read_is_not_repeated() {
+fn invalid_or_exposed_credential_is_not_repeated() {
     for (content, mode) in [(SCRIPT, 0o600), (TOKEN, 0o644)] {
         let folder = folder();
         let root = folder.path();
@@ -187,15 +190,15 @@ fn a_credential_that_is_none_or_that_others_read_is_not_repeated() {
         private_file(root, "planted/join", content);
         fs::set_permissions(root.join("planted/join"), fs::Permissions::from_mode(mode)).expect("a mode");
         let parts = json!({"credentialFrom": {"kind": "file", "name": "/planted/join"}});
-        medium(root, &document(1, &parts).to_json());
+        write_media(root, &document(1, &parts).to_json());
         let output = kilnd(root, &["boot"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        everything_said(root, &[output]);
+        assert_outputs_clean(root, &[output]);
         assert_private(root, root);
     }
 }
 
-/// A service manager that is too busy to listen: whoever tells it something waits until it has read what it was told before.
+/// A notify socket with a full queue: kilnd blocks when it sends a notification, until the socket is closed.
 fn busy_manager(path: &Path) -> UnixDatagram {
     let manager = UnixDatagram::bind(path).expect("a socket");
     let other = UnixDatagram::unbound().expect("a socket");
@@ -204,33 +207,33 @@ fn busy_manager(path: &Path) -> UnixDatagram {
     manager
 }
 
-/// Whether a process has these bytes in memory that it may write to.
-fn remembers(process: &Path, bytes: &[u8]) -> bool {
+/// Whether the writable memory of a process contains these bytes.
+fn memory_contains(process: &Path, bytes: &[u8]) -> bool {
     let maps = fs::read_to_string(process.join("maps")).expect("a running process");
     let memory = fs::File::open(process.join("mem")).expect("its memory");
     maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.starts_with("rw"))).any(|line| {
         let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
         let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
         let mut region = vec![0; usize::try_from(number(to) - number(from)).expect("a size")];
-        // Some of the kernel's own cannot be read.
+        // Some of the kernel's regions cannot be read.
         let count = memory.read_at(&mut region, number(from)).unwrap_or_default();
         region[..count].windows(bytes.len()).any(|window| window == bytes)
     })
 }
 
 #[test]
-fn a_running_process_shows_no_secret() {
+fn process_list_shows_no_secret() {
     let folder = folder();
     let root = folder.path();
     image(root);
     private_file(root, "etc/join", TOKEN);
-    medium(root, &document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}})).to_json());
+    write_media(root, &document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}})).to_json());
     let manager = busy_manager(&root.join("manager"));
     let mut command = kilnd_on(root);
     command.args(["boot", "--imds", "http://127.0.0.1:1", "--time-scale", "1000"]);
     command.env("NOTIFY_SOCKET", root.join("manager")).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("kilnd runs");
-    // It opens the gate, and then waits for somebody to hear of it.
+    // kilnd opens the gate and then blocks in the notification.
     while !root.join("run/kiln/ready").exists() {
         assert!(child.try_wait().expect("a child").is_none(), "{:?}", child.wait_with_output());
         std::thread::yield_now();
@@ -240,7 +243,7 @@ fn a_running_process_shows_no_secret() {
         .iter()
         .map(|file| fs::read(process.join(file)).expect("a running process"))
         .collect();
-    assert!(remembers(&process, TOKEN.as_bytes()), "the secret is in use while the process is looked at");
+    assert!(memory_contains(&process, TOKEN.as_bytes()), "the process has the secret in memory while it is inspected");
     drop(manager);
     let output = child.wait_with_output().expect("ended");
     assert!(output.status.success(), "{output:?}");
@@ -252,7 +255,7 @@ fn a_running_process_shows_no_secret() {
 }
 
 #[test]
-fn no_value_prints_its_secret() {
+fn debug_output_of_values_shows_no_secret() {
     let folder = folder();
     let root = folder.path();
     image(root);
@@ -260,11 +263,11 @@ fn no_value_prints_its_secret() {
     testkit::private().inside(|| {
         let node = process(root);
         let config = document(1, &json!({"credentialFrom": {"kind": "file", "name": "/etc/join"}}));
-        let offered = offered(&node, &config);
-        let (_, way) = kilnd::apply::plan(&node, &offered).expect("a way");
-        assert_clean("a way", format!("{way:?} {offered:?} {node:?}").as_bytes());
-        let applied = apply(&node, &offered, Consent::Offer).expect("applied");
-        assert_clean("what was applied", format!("{applied:?}").as_bytes());
+        let candidate = candidate(&node, &config);
+        let (_, plan) = kilnd::apply::plan(&node, &candidate).expect("a plan");
+        assert_clean("a plan", format!("{plan:?} {candidate:?} {node:?}").as_bytes());
+        let applied = apply(&node, &candidate, Consent::Automatic).expect("applied");
+        assert_clean("the result", format!("{applied:?}").as_bytes());
     });
-    assert!(assert_private(root, root) >= 3, "the search finds what is there");
+    assert!(assert_private(root, root) >= 3, "the search must find the planted secret");
 }

@@ -1,4 +1,4 @@
-//! The units as text: every line that orders or binds says why it is there.
+//! Checks the text of the units: every ordering or dependency line has a comment with its reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const ORDERING: [&str; 13] = [
     "Wants",
 ];
 
-/// What allows some devices and with that denies all others, on some systemd at least: `ProtectClock=` and images do so by themselves.
+/// Settings that restrict devices. `ProtectClock=` and images do so implicitly in some versions of systemd.
 const DEVICES: [&str; 7] =
     ["DeviceAllow", "DevicePolicy", "ExtensionImages", "MountImages", "PrivateDevices", "ProtectClock", "RootImage"];
 
@@ -40,7 +40,7 @@ fn units() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// Lines that order or bind, and are not directly below a comment.
+/// Ordering and dependency lines that are not directly below a comment.
 fn unexplained(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let ordering = |line: &str| line.split_once('=').is_some_and(|(name, _)| ORDERING.contains(&name));
@@ -48,38 +48,40 @@ fn unexplained(text: &str) -> Vec<&str> {
     (0..lines.len()).filter(|index| ordering(lines[*index]) && !explained(*index)).map(|index| lines[index]).collect()
 }
 
-/// Lines that set one of these.
-fn setting<'a>(text: &'a str, names: &[&str]) -> Vec<&'a str> {
+/// The lines that assign one of these settings.
+fn assignments<'a>(text: &'a str, names: &[&str]) -> Vec<&'a str> {
     let sets = |line: &&str| line.split_once('=').is_some_and(|(name, _)| names.contains(&name.trim()));
     text.lines().filter(sets).collect()
 }
 
 #[test]
-fn disks_are_open_to_whoever_grows_them() {
+fn units_do_not_restrict_access_to_disks() {
     for (path, text) in units() {
         assert_eq!(
-            setting(&text, &DEVICES),
+            assignments(&text, &DEVICES),
             Vec::<&str>::new(),
-            "{}: sfdisk and a superblock need disks",
+            "{}: sfdisk and the growing of file systems need disks",
             path.display()
         );
     }
-    let closed = "# No ProtectClock=: why\nProtectClock=yes\nProtectHome=yes\nDeviceAllow = /dev/null\n";
-    assert_eq!(setting(closed, &DEVICES), ["ProtectClock=yes", "DeviceAllow = /dev/null"]);
+    let restricted = "# No ProtectClock=: why\nProtectClock=yes\nProtectHome=yes\nDeviceAllow = /dev/null\n";
+    assert_eq!(assignments(restricted, &DEVICES), ["ProtectClock=yes", "DeviceAllow = /dev/null"]);
 }
 
-/// What `ProtectClock=` would do besides.
+/// The other protections of `ProtectClock=`.
 #[test]
-fn the_clock_is_closed_to_the_service_that_stays() {
+fn watch_service_cannot_set_the_clock() {
     let (_, watch) = units().into_iter().find(|(path, _)| path.ends_with("kiln-watch.service")).expect("the unit");
-    assert!(setting(&watch, &["SystemCallFilter"]).iter().any(|line| line.contains("=~") && line.contains("@clock")));
-    let capabilities = setting(&watch, &["CapabilityBoundingSet"]);
+    assert!(
+        assignments(&watch, &["SystemCallFilter"]).iter().any(|line| line.contains("=~") && line.contains("@clock"))
+    );
+    let capabilities = assignments(&watch, &["CapabilityBoundingSet"]);
     assert!(capabilities.len() == 1 && !capabilities[0].contains("CAP_SYS_TIME"), "{capabilities:?}");
     assert!(!capabilities[0].contains("CAP_WAKE_ALARM"), "{capabilities:?}");
 }
 
 #[test]
-fn every_line_that_orders_or_binds_says_why() {
+fn every_ordering_line_has_a_reason() {
     let units = units();
     assert!(units.len() >= 7, "{units:?}");
     for (path, text) in units {
@@ -88,13 +90,13 @@ fn every_line_that_orders_or_binds_says_why() {
 }
 
 #[test]
-fn a_line_without_its_reason_is_found() {
+fn ordering_line_without_a_reason_is_found() {
     assert_eq!(unexplained("[Unit]\nAfter=a\n# because of b\nAfter=b\n# short\nWants=c\n"), ["After=a", "Wants=c"]);
     assert_eq!(unexplained("# because of d, twice\nAfter=d\nWants=d\n"), ["Wants=d"]);
 }
 
 #[test]
-fn the_gate_is_a_condition_and_environment_files_may_not_be_missing() {
+fn gate_is_a_condition_and_environment_files_are_required() {
     let units = units();
     let text = |name: &str| {
         let found = units.iter().find(|(path, _)| path.ends_with(name));
@@ -106,14 +108,14 @@ fn the_gate_is_a_condition_and_environment_files_may_not_be_missing() {
         assert!(has("ConditionPathExists=/run/kiln/ready") && has("After=kiln-config.service"), "{name}");
         assert!(
             !text.lines().any(|line| line.starts_with("Requires=")),
-            "{name}: a gate that restarts would restart it"
+            "{name}: restarting kiln-config would restart it"
         );
         assert!(!text.contains("EnvironmentFile=-"), "{name}");
     }
     let target = text("kiln-configured.target");
     assert!(
         target.lines().any(|line| line == "AssertPathExists=/run/kiln/ready"),
-        "a condition would let everybody through"
+        "with a condition the target would be reached anyway"
     );
     let pulls = ["Condition", "Requires=", "Wants="];
     assert!(!target.lines().any(|line| pulls.iter().any(|word| line.starts_with(word))), "{target}");

@@ -1,5 +1,5 @@
-//! How the cost of a request grows with the world: each row doubles the instances, each figure is the cost per instance against the
-//! first row's, in one run. 1.0 down a column is linear.
+//! Scaling of request costs: each row doubles the number of instances and shows the cost per instance relative to the first row. A column
+//! of 1.0 is linear.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,18 +11,18 @@ use kiln_sim_azure::{Options, PoolSpec, Sim, WorldSpec};
 use serde_json::Value;
 
 const INSTANCES_PER_POOL: u32 = 100;
-/// Best of this many: the machine is shared, and noise only adds.
+/// The best of this many runs, because noise on a shared machine only adds time.
 const TRIES: usize = 3;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _guard = runtime.enter();
-    println!("instances   make world   list all   scale out by one   bytes of one pool's list");
+    println!("instances   create       list all   scale out by one   bytes of one pool's list");
     let mut first: Option<[f64; 3]> = None;
     for pools in [6, 12, 25, 50, 100] {
         let (costs, bytes) = measure(pools);
         let count = f64::from(pools * INSTANCES_PER_POOL);
-        // Making and listing are per instance; adding one instance should cost the same in any world.
+        // Creating and listing are measured per instance; adding one instance should take constant time.
         let per = [costs[0] / count, costs[1] / count, costs[2]];
         let base = *first.get_or_insert(per);
         println!(
@@ -34,10 +34,10 @@ fn main() {
     }
 }
 
-/// Seconds of making a world, listing its instances, and adding one.
+/// Seconds to create the state, to list its instances, and to add one.
 fn measure(pools: u32) -> ([f64; 3], usize) {
-    let spec = world(pools);
-    let (made, sim) = best(|| Sim::new(spec.clone(), Options::instant(Timestamp::UNIX_EPOCH)).expect("a world"));
+    let spec = spec_with(pools);
+    let (made, sim) = best(|| Sim::new(spec.clone(), Options::instant(Timestamp::UNIX_EPOCH)).expect("a simulation"));
     let token = login(&sim);
     let mut bytes = 0;
     let (listed, ()) = best(|| {
@@ -65,7 +65,7 @@ fn measure(pools: u32) -> ([f64; 3], usize) {
     ([made, listed, scaled], bytes)
 }
 
-fn world(pools: u32) -> WorldSpec {
+fn spec_with(pools: u32) -> WorldSpec {
     let template: PoolSpec = WorldSpec::default().pools.remove(0);
     let pools = (0..pools).map(|number| PoolSpec {
         name: format!("pool{number:03}-vmss"),

@@ -1,14 +1,14 @@
-//! The world's clock. World time is not wall time: it runs `factor` times as fast, or jumps from event to event.
+//! The simulated clock. It runs `factor` times as fast as the wall clock, or jumps from event to event.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-/// How fast world time runs.
+/// The speed of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub enum Speed {
-    /// World seconds per real second.
+    /// Simulated seconds per real second.
     Factor(f64),
-    /// No waiting: each request finds everything that was under way finished, and the clock where that took it.
+    /// No waiting: before each request everything in progress is finished, and the clock is set to that time.
     Instant,
 }
 
@@ -21,12 +21,12 @@ impl std::str::FromStr for Speed {
         }
         match text.parse::<f64>() {
             Ok(factor) if factor.is_finite() && factor > 0.0 && factor <= 1e6 => Ok(Self::Factor(factor)),
-            _ => Err(format!("`{text}` is neither `instant` nor a factor above 0 and up to 1000000")),
+            _ => Err(format!("`{text}` is not `instant` or a factor above 0 and at most 1000000")),
         }
     }
 }
 
-/// Where world time comes from. It counts on tokio's clock, so a paused runtime pauses the world too.
+/// The source of simulated time. It uses tokio's clock, so a paused runtime pauses the simulation too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     speed: Speed,
@@ -35,12 +35,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `origin` now.
+    /// Creates a clock that shows `origin` now.
     pub(crate) fn new(speed: Speed, origin: Timestamp) -> Self {
         Self { speed, origin, started: tokio::time::Instant::now() }
     }
 
-    /// World time now, or `None` when it is the events that move it.
+    /// Simulated time, or `None` if events move the clock.
     pub(crate) fn now(&self) -> Option<Timestamp> {
         match self.speed {
             Speed::Instant => None,
@@ -50,12 +50,12 @@ impl Clock {
         }
     }
 
-    /// Wall time as clients see it, for what they compare with their own clock: the life of a token.
+    /// Wall time, for values that clients compare with their own clock, such as the lifetime of a token.
     pub(crate) fn wall(&self, wall_origin: Timestamp) -> Timestamp {
         wall_origin + SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX)
     }
 
-    /// How many real seconds a client should wait for `world` to pass.
+    /// The real seconds in which this much simulated time passes.
     pub(crate) fn real_seconds(&self, world: SignedDuration) -> f64 {
         match self.speed {
             Speed::Instant => 0.0,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn world_time_runs_by_the_factor() {
+    async fn simulated_time_runs_by_the_factor() {
         let origin = Timestamp::UNIX_EPOCH;
         let clock = Clock::new(Speed::Factor(60.0), origin);
         tokio::time::advance(std::time::Duration::from_secs(2)).await;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_is_a_positive_factor_or_instant() {
+    fn speed_is_a_positive_factor_or_instant() {
         assert_eq!("instant".parse(), Ok(Speed::Instant));
         assert_eq!("2.5".parse(), Ok(Speed::Factor(2.5)));
         for bad in ["0", "-1", "nan", "inf", "fast", "", "1e9"] {

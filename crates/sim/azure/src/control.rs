@@ -1,4 +1,4 @@
-//! What happens to a world behind the backs of its clients: somebody else's changes, time that passes, pods that write to a disk.
+//! Changes that bypass the API: an autoscaler, another operator, passing time, pods that write to a disk.
 
 use http::Method;
 use jiff::SignedDuration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arm::call::Call;
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::sim::Sim;
 use crate::world::World;
@@ -18,41 +18,39 @@ use crate::world::contents_spec::ContentsSpec;
 use crate::world::pool::PoolSpec;
 use crate::world::roles::Principal;
 
-/// Why something could not be done to a world.
+/// An error of changing the simulated environment.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// There is no such machine.
-    #[error("the world has no machine `{0}`")]
+    #[error("no VM `{0}` exists")]
     NoMachine(String),
-    /// Azure would refuse it, whoever asks.
+    /// Azure would reject the change.
     #[error("`{target}`: {message} ({code})")]
-    Refused {
-        target: String,
-        /// Azure's code.
-        code: String,
-        /// Azure's sentence.
-        message: String,
-    },
-    /// It was done and could not be written down.
-    #[error("the world could not be saved: {0}")]
+    Refused { target: String, code: String, message: String },
+    /// The change was made but could not be saved.
+    #[error("cannot save the state: {0}")]
     Saving(#[from] JournalError),
 }
 
 impl Sim {
-    /// Scales a pool as an autoscaler does.
+    /// Scales a pool, like an autoscaler.
     pub fn scale(&self, pool: &str, capacity: u32) -> Result<(), ControlError> {
         self.change_scale_set(pool, &json!({"sku": {"capacity": capacity}}))
     }
 
-    /// Changes a scale set's model by a PATCH without `If-Match`, as somebody does who does not know of us.
+    /// Patches a scale set without `If-Match`, like a client that ignores concurrent changes.
     pub fn change_scale_set(&self, pool: &str, patch: &Value) -> Result<(), ControlError> {
         self.act(|world| {
-            let id = ResourceId::new(&world.spec.subscription_id, &world.spec.resource_group, Kind::ScaleSet, &[pool]);
+            let id = ResourceId::new(
+                &world.spec.subscription_id,
+                &world.spec.resource_group,
+                ResourceKind::ScaleSet,
+                &[pool],
+            );
             request(world, Method::PATCH, &id, patch)
         })
     }
 
-    /// Deletes a machine.
+    /// Deletes a VM.
     pub fn delete_machine(&self, machine: &str) -> Result<(), ControlError> {
         self.act(|world| {
             let key = find(world, machine)?;
@@ -62,7 +60,7 @@ impl Sim {
         })
     }
 
-    /// Lets nobody in any more who comes with this token.
+    /// Revokes a bootstrap token.
     pub fn revoke_token(&self, token: TokenId) -> Result<(), ControlError> {
         self.act(|world| {
             world.meta.revoked_tokens.insert(token);
@@ -70,31 +68,31 @@ impl Sim {
         })
     }
 
-    /// Puts the first-boot unit on a machine's disk, recorded for that machine, and touches nothing else. One that is there stays.
+    /// Installs the first-boot unit on the disk of a VM and records the VM as its owner. An existing unit is kept.
     pub fn install_first_boot(&self, machine: &str, version: &str) -> Result<(), ControlError> {
         self.act(|world| {
             let key = find(world, machine)?;
             let vm_id = world.resources.get(&key).and_then(|resource| resource.vm.as_ref()).map(|vm| vm.vm_id.clone());
             let recorded_vm_id = vm_id.ok_or_else(|| ControlError::NoMachine(machine.to_owned()))?;
             let unit = FirstBootUnit { recorded_vm_id, version: version.to_owned() };
-            world.alter(&key, |contents| {
+            world.change_contents(&key, |contents| {
                 contents.first_boot_unit.get_or_insert(unit);
             });
             Ok(())
         })
     }
 
-    /// Installs on a machine what the distribution offers, and has its pool's images pulled.
+    /// Installs all available updates on a VM and pulls the images of its pool.
     pub fn patch_machine(&self, machine: &str) -> Result<(), ControlError> {
         self.on_disk(machine, Contents::patch)
     }
 
-    /// Changes what is on a machine's disk.
+    /// Changes the contents of a VM's disk.
     pub fn alter_machine(&self, machine: &str, change: &ContentsSpec) -> Result<(), ControlError> {
         self.on_disk(machine, |contents, pool| contents.overlay(change, pool))
     }
 
-    /// Lets time pass in an instant world, where else only events move it.
+    /// Advances the clock of a simulation with speed `instant`.
     pub fn pass(&self, time: SignedDuration) -> Result<(), ControlError> {
         self.act(|world| {
             world.advance(Some(world.now + time));
@@ -107,7 +105,7 @@ impl Sim {
             let key = find(world, machine)?;
             let spec = world.spec.clone();
             let nobodys = PoolSpec::named("");
-            world.alter(&key, |contents| {
+            world.change_contents(&key, |contents| {
                 let pool = spec.pools.iter().find(|pool| pool.name == contents.pool).unwrap_or(&nobodys);
                 change(contents, pool);
             });
@@ -115,14 +113,14 @@ impl Sim {
         })
     }
 
-    fn act(&self, what: impl FnOnce(&mut World) -> Result<(), ControlError>) -> Result<(), ControlError> {
-        let mut state = self.turn();
-        what(&mut state.world)?;
+    fn act(&self, change: impl FnOnce(&mut World) -> Result<(), ControlError>) -> Result<(), ControlError> {
+        let mut state = self.lock_current();
+        change(&mut state.world)?;
         Ok(Self::save(&mut state)?)
     }
 }
 
-/// The key of a machine that is told by VM id, resource id, VM name or computer name.
+/// Finds the key of a VM by VM id, resource id, VM name or computer name.
 fn find(world: &World, machine: &str) -> Result<String, ControlError> {
     let key = machine.to_ascii_lowercase();
     let by_id = || {

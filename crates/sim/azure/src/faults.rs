@@ -1,4 +1,4 @@
-//! What goes wrong, by name. A plan is a list of rules; the same plan, seed and requests give the same faults.
+//! Fault injection. A plan is a list of rules; the same plan, seed and requests give the same faults.
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -6,26 +6,25 @@ use serde::{Deserialize, Serialize};
 use crate::arm::call::Call;
 use crate::arm::error::ArmError;
 use crate::arm::id::Target;
-use crate::world::operation::Fate;
+use crate::world::operation::PlannedOutcome;
 use crate::world::roles::matches;
 use crate::yaml;
 use kiln_sim_store::chance;
 
-/// A fault plan, as its file tells it.
+/// A fault plan as in its file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultPlan {
-    /// The first rule that applies to a request is the one that acts.
+    /// The first matching rule applies.
     #[serde(default)]
     pub faults: Vec<Rule>,
 }
 
-/// One fault and the requests that it hits.
+/// A fault and the requests that it applies to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// What goes wrong.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// HTTP method, `*` for any.
     #[serde(default = "any")]
     pub method: String,
@@ -35,16 +34,16 @@ pub struct Rule {
     /// Name of the resource, with `*`.
     #[serde(default = "any")]
     pub name: String,
-    /// Verb behind the name, such as `start`, with `*`. Unset: no verb is asked for.
+    /// Action after the name, such as `start`, with `*`. Unset: requests without an action.
     #[serde(default)]
     pub action: Option<String>,
-    /// How many requests that fit pass first.
+    /// The number of matching requests to skip first.
     #[serde(default)]
     pub skip: u64,
-    /// How many are hit then.
+    /// The number of requests to fail after that.
     #[serde(default = "once")]
     pub times: u64,
-    /// How likely each is hit.
+    /// The probability for each of them.
     #[serde(default = "certain")]
     pub probability: f64,
 }
@@ -59,68 +58,68 @@ fn certain() -> f64 {
     1.0
 }
 
-/// The kinds of fault.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// The work is done, and the operation ends Failed.
+pub enum FaultKind {
+    /// The operation takes effect but ends `Failed`.
     AppliedButFailed,
-    /// The operation ends Succeeded, and nothing was done.
+    /// The operation ends `Succeeded` without any effect.
     SuccessButNotApplied,
-    /// The connection breaks after the request was carried out.
+    /// The connection breaks after the request was processed.
     ResetAfterProcessing,
-    /// The operation fails: no hardware.
+    /// The operation fails for lack of capacity.
     AllocationFailed,
-    /// The operation fails: no quota.
+    /// The operation fails because of the quota.
     QuotaExceeded,
-    /// The operation fails: no zone-redundant storage in the region.
+    /// The operation fails because the region has no zone-redundant storage.
     ZrsNotSupported,
-    /// The status URL answers 404.
+    /// The status URL returns 404.
     StatusUrlMissing,
-    /// A read gives what was there before the last write.
+    /// A read returns the state before the last write.
     StaleRead,
     /// ARM's own 429.
     ThrottledArm,
     /// Compute's 429.
     ThrottledCompute,
-    /// All tokens so far expire now.
+    /// All tokens issued so far expire.
     TokenExpires,
     /// The operation fails because another one superseded it.
     Preempted,
-    /// The metadata service answers 410: it is being updated.
+    /// The metadata service returns 410, as during an update of it.
     ImdsGone,
-    /// The metadata service answers 429.
+    /// The metadata service returns 429.
     ImdsThrottled,
 }
 
-impl Kind {
-    /// What becomes of the operation that the request starts.
-    pub(crate) fn fate(self) -> Fate {
+impl FaultKind {
+    /// The outcome of the operation that the request starts.
+    pub(crate) fn planned_outcome(self) -> PlannedOutcome {
         match self {
-            Self::AppliedButFailed => Fate::FailsAfterAll(ArmError::new(
+            Self::AppliedButFailed => PlannedOutcome::FailsAfterApplying(ArmError::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "InternalExecutionError",
                 "An internal execution error occurred. Please retry later.",
             )),
-            Self::AllocationFailed => Fate::Fails(ArmError::conflict(
+            Self::AllocationFailed => PlannedOutcome::Fails(ArmError::conflict(
                 "AllocationFailed",
                 "Allocation failed. We do not have sufficient capacity for the requested VM size in this region. Read more about improving likelihood of allocation success at https://aka.ms/allocation-guidance",
             )),
-            Self::QuotaExceeded => Fate::Fails(ArmError::conflict(
+            Self::QuotaExceeded => PlannedOutcome::Fails(ArmError::conflict(
                 "QuotaExceeded",
                 "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.",
             )),
-            Self::ZrsNotSupported => Fate::Fails(zrs_not_supported("this region")),
-            Self::Preempted => Fate::Fails(ArmError::conflict(
+            Self::ZrsNotSupported => PlannedOutcome::Fails(zrs_not_supported("this region")),
+            Self::Preempted => PlannedOutcome::Fails(ArmError::conflict(
                 "OperationPreempted",
                 "Operation execution has been preempted by a more recent operation.",
             )),
-            _ => Fate::Normal,
+            _ => PlannedOutcome::Normal,
         }
     }
 }
 
-/// How Azure tells that a region has no zone-redundant storage.
+/// Azure's error for a region without zone-redundant storage.
 pub(crate) fn zrs_not_supported(region: &str) -> ArmError {
     ArmError::bad(
         "InvalidParameter",
@@ -128,17 +127,17 @@ pub(crate) fn zrs_not_supported(region: &str) -> ArmError {
     )
 }
 
-/// What a rule looks at.
+/// The properties of a request that rules match.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Matter {
+pub(crate) struct RequestSummary {
     method: String,
     target: String,
     name: String,
     action: Option<String>,
 }
 
-impl Matter {
-    pub(crate) fn of(call: &Call, target: &Target) -> Self {
+impl RequestSummary {
+    pub(crate) fn from_call(call: &Call, target: &Target) -> Self {
         let method = call.method.to_string();
         let (kind, name, action) = match target {
             Target::Resource(id) => (id.kind.full(), id.names.join("/"), None),
@@ -152,7 +151,7 @@ impl Matter {
     }
 }
 
-/// A plan at work: it counts.
+/// A fault plan with its counters.
 #[derive(Debug)]
 pub(crate) struct Faults {
     rules: Vec<(Rule, u64)>,
@@ -164,33 +163,33 @@ impl Faults {
         Self { rules: plan.faults.into_iter().map(|rule| (rule, 0)).collect(), seed }
     }
 
-    /// The fault that hits a request to ARM.
-    pub(crate) fn hit(&mut self, matter: &Matter) -> Option<Kind> {
+    /// Returns the fault for a request to ARM.
+    pub(crate) fn hit(&mut self, request: &RequestSummary) -> Option<FaultKind> {
         self.find(|rule| {
-            let action_fits = match (&rule.action, &matter.action) {
+            let action_fits = match (&rule.action, &request.action) {
                 (None, None) => true,
                 (Some(pattern), Some(action)) => matches(pattern, action),
                 _ => false,
             };
             !rule.kind.is_imds()
-                && matches(&rule.method, &matter.method)
-                && matches(&rule.target, &matter.target)
-                && matches(&rule.name, &matter.name)
+                && matches(&rule.method, &request.method)
+                && matches(&rule.target, &request.target)
+                && matches(&rule.name, &request.name)
                 && action_fits
         })
     }
 
-    /// The rules that have not hit any request.
+    /// Returns the rules that have not affected any request.
     pub(crate) fn unfired(&self) -> Vec<Rule> {
         self.rules.iter().filter(|(rule, seen)| *seen <= rule.skip).map(|(rule, _)| rule.clone()).collect()
     }
 
-    /// The fault that hits a request to the metadata service; a rule's name is matched with the path.
-    pub(crate) fn hit_imds(&mut self, path: &str) -> Option<Kind> {
+    /// Returns the fault for a request to the metadata service. A rule's name is matched with the path.
+    pub(crate) fn hit_imds(&mut self, path: &str) -> Option<FaultKind> {
         self.find(|rule| rule.kind.is_imds() && matches(&rule.name, path))
     }
 
-    fn find(&mut self, fits: impl Fn(&Rule) -> bool) -> Option<Kind> {
+    fn find(&mut self, fits: impl Fn(&Rule) -> bool) -> Option<FaultKind> {
         for (index, (rule, seen)) in self.rules.iter_mut().enumerate() {
             if !fits(rule) {
                 continue;
@@ -207,14 +206,14 @@ impl Faults {
     }
 }
 
-impl Kind {
+impl FaultKind {
     fn is_imds(self) -> bool {
         matches!(self, Self::ImdsGone | Self::ImdsThrottled)
     }
 }
 
 impl FaultPlan {
-    /// Reads a fault file (YAML). `name` stands in messages.
+    /// Parses a fault file (YAML). `name` is used in error messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let plan: Self = yaml::parse(name, text)?;
         for (index, rule) in plan.faults.iter().enumerate() {
@@ -228,9 +227,9 @@ impl FaultPlan {
         Ok(plan)
     }
 
-    /// Whether a rule needs what resources were before their last write.
+    /// Whether a rule needs the previous versions of resources.
     pub(crate) fn reads_stale(&self) -> bool {
-        self.faults.iter().any(|rule| rule.kind == Kind::StaleRead)
+        self.faults.iter().any(|rule| rule.kind == FaultKind::StaleRead)
     }
 }
 
@@ -238,35 +237,35 @@ impl FaultPlan {
 mod tests {
     use super::*;
 
-    fn matter(method: &str, target: &str) -> Matter {
-        Matter { method: method.into(), target: target.into(), name: "n".into(), action: None }
+    fn request(method: &str, target: &str) -> RequestSummary {
+        RequestSummary { method: method.into(), target: target.into(), name: "n".into(), action: None }
     }
 
     #[test]
-    fn a_rule_skips_then_hits_then_is_spent() {
+    fn rule_skips_then_applies_then_is_used_up() {
         let plan =
             FaultPlan::parse("f", "faults: [{kind: preempted, method: PUT, type: '*/snapshots', skip: 1, times: 2}]")
                 .expect("a plan");
         let mut faults = Faults::new(plan, 1);
-        let mut hits = || faults.hit(&matter("PUT", "Microsoft.Compute/snapshots")).is_some();
+        let mut hits = || faults.hit(&request("PUT", "Microsoft.Compute/snapshots")).is_some();
         assert_eq!([hits(), hits(), hits(), hits()], [false, true, true, false]);
-        assert_eq!(faults.hit(&matter("GET", "Microsoft.Compute/snapshots")), None);
+        assert_eq!(faults.hit(&request("GET", "Microsoft.Compute/snapshots")), None);
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_faults() {
+    fn same_seed_gives_the_same_faults() {
         let plan =
             FaultPlan::parse("f", "faults: [{kind: throttled-arm, times: 1000, probability: 0.3}]").expect("a plan");
         let draw = |seed| {
             let mut faults = Faults::new(plan.clone(), seed);
-            (0..100).map(|_| faults.hit(&matter("GET", "x")).is_some()).collect::<Vec<_>>()
+            (0..100).map(|_| faults.hit(&request("GET", "x")).is_some()).collect::<Vec<_>>()
         };
         assert_eq!(draw(5), draw(5));
         assert_ne!(draw(5), draw(6));
     }
 
     #[test]
-    fn an_unknown_kind_is_named_with_its_place() {
+    fn unknown_kind_error_has_the_position() {
         let error = FaultPlan::parse("f.yaml", "faults:\n- kind: exploded\n").expect_err("unknown");
         assert!(error.contains("f.yaml") && error.contains("exploded"), "{error}");
     }

@@ -1,15 +1,15 @@
-//! What a read-only inspection of a machine tells: the world answers for what `kilnd inspect` would find.
+//! The result that `kilnd inspect` would have on a simulated VM.
 
 use kiln_types::{CustomData, Inspection, JoinCredential, SecretPlace};
 
 use crate::machines::MachineView;
 
 impl MachineView {
-    /// The inside of the machine. The bytes of its custom data are in the value, and not in its JSON.
+    /// Returns the inspection. It contains the bytes of custom data, which its JSON form omits.
     pub fn inspection(&self) -> Inspection {
         let contents = &*self.contents;
         let custom_data = self.custom_data.clone().map_or_else(CustomData::absent, CustomData::found);
-        let unknown = || JoinCredential::Unknown { why: "no kubeconfig was found".to_owned() };
+        let unknown = || JoinCredential::Unknown { why: "no kubeconfig found".to_owned() };
         Inspection {
             host_name: self.host_name().to_owned(),
             vm_id: self.vm_id.clone(),

@@ -1,7 +1,7 @@
-//! An Azure in one process, and a world that boots VMs.
+//! The embedded Azure: ARM, Entra, the metadata service and the wire server in one process, with simulated VMs that boot.
 //!
-//! [`Sim`] takes requests and gives answers; `serve` puts it behind sockets. The world inside is plain data: time comes in with
-//! each request, what changed goes to a log before the answer leaves.
+//! [`Sim`] answers requests; `serve` exposes it on sockets. The simulated state is plain data: time is an input of each request, and
+//! changes are written to a journal before the response is sent.
 
 mod arm;
 mod clock;
@@ -24,12 +24,12 @@ mod yaml;
 pub use clock::Speed;
 pub use compute::community::{CommunityImage, CommunityVersion};
 pub use control::ControlError;
-pub use faults::{FaultPlan, Kind as FaultKind, Rule as FaultRule};
+pub use faults::{FaultKind, FaultPlan, Rule as FaultRule};
 pub use kiln_sim_store::JournalError;
 pub use machines::{BootView, MachineView, PowerView};
 pub use sim::{OpenError, OperationView, Options, Reply, Sim};
 pub use world::contents::Contents;
 pub use world::contents_spec::{ContentsSpec, Defect, Updates};
 pub use world::pool::{ExtensionSpec, PoolSpec, Taint};
-pub use world::profile::{Profile, Stage, When};
+pub use world::profile::{Profile, Stage, StageCondition};
 pub use world::spec::{Client, ForeignSubscription, Identity, Region, ResourceSpec, Subnet, WorldSpec};

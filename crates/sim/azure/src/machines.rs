@@ -1,4 +1,4 @@
-//! The machines of a world as somebody sees them who stands in the room: for whoever plays what runs on them.
+//! The VMs as seen from outside the API, for code that simulates what runs on them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -13,95 +13,88 @@ use serde_json::Value;
 use crate::world::World;
 use crate::world::contents::Contents;
 use crate::world::pool::Taint;
-use crate::world::resource::State;
+use crate::world::resource::ProvisioningState;
 use crate::world::vm::Power;
 
-/// A machine as it is now.
+/// The current state of a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineView {
-    /// Its resource id, as Azure spells it.
+    /// Resource id in Azure's spelling.
     pub id: String,
-    /// Its name in Azure.
     pub name: String,
-    /// Its host name.
     pub computer_name: String,
-    /// The id that its firmware shows.
+    /// The VM id in the firmware.
     pub vm_id: String,
-    /// Its address in the virtual network.
+    /// Address in the virtual network.
     pub address: Ipv4Addr,
-    /// Where it is.
     pub location: String,
-    /// Its size, `Standard_D2s_v3`.
+    /// VM size, such as `Standard_D2s_v3`.
     pub size: String,
-    /// The image that its OS disk was made from, to the exact version.
+    /// The exact image version of its OS disk.
     pub image: Option<String>,
-    /// Tags, with those of its scale set.
+    /// Tags, including those of its scale set.
     pub tags: BTreeMap<String, String>,
-    /// Labels that its node registers with, besides those that every node has.
+    /// Labels of its node in addition to the common ones.
     pub node_labels: BTreeMap<String, String>,
-    /// Taints that its node registers with.
+    /// Taints of its node at registration.
     pub node_taints: Vec<Taint>,
-    /// Whether there is power.
     pub power: PowerView,
-    /// How often it was booted from this OS disk.
+    /// The number of boots from this OS disk.
     pub boots: u32,
-    /// The boot under way or done: its start and the stages with their ends.
+    /// The current or last boot.
     pub boot: Option<BootView>,
-    /// The last stage has ended.
+    /// Whether the last boot stage has ended.
     pub up: bool,
-    /// It is on its way out.
+    /// Whether the VM is being deleted.
     pub deleting: bool,
-    /// What is on its OS disk.
     pub contents: Arc<Contents>,
-    /// The custom data that lie on its OS disk.
+    /// The custom data on its OS disk.
     pub custom_data: Option<SecretBytes>,
-    /// Why the kubelet of this boot does not get in, if it does not.
+    /// Why the kubelet of this boot cannot join.
     pub cannot_join: Option<String>,
-    /// Why its node does not become Ready, if it does not.
+    /// Why its node does not become Ready.
     pub never_ready: Option<String>,
 }
 
-/// Power of a machine.
+/// The power state of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PowerView {
-    /// On, or being switched on.
+    /// On, or starting.
     On,
-    /// Told to stop: what runs on it has been told too.
+    /// Shutting down, after the guest was notified.
     Stopping,
-    /// Off.
     Off,
 }
 
-/// A boot.
+/// The current or last boot of a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootView {
-    /// When power came.
     pub started: Timestamp,
     /// Name and end of each stage.
     pub stages: Vec<(String, Timestamp)>,
-    /// Images of its pool that were not on the disk.
+    /// The number of the pool's images that were missing on the disk.
     pub images_to_pull: u32,
-    /// Packages that had a newer version.
+    /// The number of outdated packages.
     pub packages_behind: u32,
-    /// Why it does not come to its end, if it does not.
+    /// Why the boot does not finish.
     pub hangs: Option<String>,
 }
 
 impl MachineView {
-    /// What a cloud provider writes into a Node's `spec.providerID`.
+    /// Returns the `spec.providerID` that the cloud provider gives the Node.
     pub fn provider_id(&self) -> String {
         format!("azure://{}", self.id)
     }
 
-    /// The host name that its kubelet registers under: what the disk says, which on a copy that nobody cleaned is the donor's. Before
-    /// its first boot a machine has the name that the platform gave it.
+    /// Returns the host name that the kubelet registers with. It is read from the disk, so a clone without identity reset has the donor's.
+    /// Before its first boot a VM has the name from the platform.
     pub fn host_name(&self) -> &str {
         self.contents.host_name().filter(|_| self.boots > 0).unwrap_or(&self.computer_name)
     }
 }
 
-/// All machines, in the order of their ids.
-pub(crate) fn of(world: &World) -> Vec<MachineView> {
+/// Lists all VMs in the order of their ids.
+pub(crate) fn list(world: &World) -> Vec<MachineView> {
     let all = world.resources.iter().filter_map(|(_, resource)| {
         let vm = resource.vm.as_ref()?;
         let parent = resource.id.parent().and_then(|parent| world.resources.get(&parent.key()));
@@ -149,10 +142,10 @@ pub(crate) fn of(world: &World) -> Vec<MachineView> {
                 hangs: boot.hangs.clone(),
             }),
             up: vm.is_up(world.now),
-            deleting: resource.state == State::Deleting,
+            deleting: resource.state == ProvisioningState::Deleting,
             contents: disk.map(|disk| disk.contents.clone()).unwrap_or_default(),
             custom_data: disk.and_then(|disk| disk.custom_data.as_ref()).map(|data| {
-                // What is no base64 was never decoded by anybody.
+                // Custom data that is not base64 was never decoded by a guest.
                 SecretBytes::new(STANDARD.decode(data).unwrap_or_else(|_| data.clone().into_bytes()))
             }),
             cannot_join: vm.cannot_join.clone(),

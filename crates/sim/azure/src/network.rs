@@ -1,21 +1,21 @@
-//! What pools and machines refer to and this Azure only keeps: networks, security groups, balancers, interfaces, identities, clusters.
+//! Resources that are only stored: networks, security groups, load balancers, interfaces, identities, clusters.
 
 use http::Method;
 use kiln_sim_store::Ids;
 use serde_json::{Map, Value, json};
 
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
-use crate::arm::permission::linked_of_body;
+use crate::arm::kind::ResourceKind;
+use crate::arm::permission::check_linked_resources;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::Begin;
-use crate::world::resource::{State, merge, strip_nulls};
+use crate::world::operation::NewOperation;
+use crate::world::resource::{ProvisioningState, merge, strip_nulls};
 
-/// Subnets are part of their network's body; written alone, they are resources of their own.
-pub(crate) fn get_subnet(world: &World, id: &ResourceId) -> Handled {
+/// Reads a subnet. Subnets are part of the network's body and can also be written as resources.
+pub(crate) fn get_subnet(world: &World, id: &ResourceId) -> HandlerResult {
     if let Some(resource) = world.resources.get(&id.key()) {
         return Ok(Answer::ok(Value::Object(resource.envelope())));
     }
@@ -31,7 +31,7 @@ pub(crate) fn get_subnet(world: &World, id: &ResourceId) -> Handled {
     Ok(Answer::ok(subnet))
 }
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     let body = match (&call.method, current) {
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
@@ -42,19 +42,19 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
                 );
                 return Err(ArmError::bad("NicInUse", message));
             }
-            world.touch(&id.key(), |resource| resource.state = State::Deleting);
+            world.touch(&id.key(), |resource| resource.state = ProvisioningState::Deleting);
             let delete = world.spec.profile.delete;
-            let operation = world.begin(Begin::removing(id, delete));
+            let operation = world.begin(NewOperation::removing(id, delete));
             return Ok(Answer::empty(202).started(operation));
         }
         (&Method::PUT, _) => {
-            linked_of_body(call, id)?;
-            if id.kind != Kind::Subnet && id.kind != Kind::AgentPool {
+            check_linked_resources(call, id)?;
+            if id.kind != ResourceKind::Subnet && id.kind != ResourceKind::AgentPool {
                 call.text("location")?;
             }
             let mut body = Value::Object(call.body.clone());
             strip_nulls(&mut body);
-            // Who uses an interface is not the client's to say.
+            // Clients cannot set the owner of an interface.
             if let (Some(owner), Some(properties)) = (
                 current.and_then(|old| old.at("properties.virtualMachine")),
                 body.get_mut("properties").and_then(Value::as_object_mut),
@@ -65,7 +65,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             for name in ["id", "name", "type", "etag"] {
                 body.remove(name);
             }
-            given(world, id, &mut body);
+            fill_assigned_fields(world, id, &mut body);
             body
         }
         (&Method::PATCH, Some(current)) => {
@@ -77,39 +77,36 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         _ => return Err(route::not_allowed(call)),
     };
     let created = current.is_none();
-    world.put(id, body, State::Updating);
-    if id.kind == Kind::Interface && created {
-        give_address(world, id);
+    world.put(id, body, ProvisioningState::Updating);
+    if id.kind == ResourceKind::Interface && created {
+        assign_address(world, id);
     }
     let lasts = world.spec.profile.instance_update;
-    let operation = world.begin(Begin::settling(id, lasts));
+    let operation = world.begin(NewOperation::settling(id, lasts));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
 }
 
-/// What Azure gives a network or an identity itself. It follows from the id, so that a second PUT finds it unchanged; a world file may
-/// say otherwise.
-fn given(world: &World, id: &ResourceId, body: &mut Map<String, Value>) {
+/// Fills in the fields that Azure assigns to a network or identity. They are derived from the id, so a second PUT does not change them; a
+/// world file can set them.
+fn fill_assigned_fields(world: &World, id: &ResourceId, body: &mut Map<String, Value>) {
     let names: &[&str] = match id.kind {
-        Kind::Network => &["resourceGuid"],
-        Kind::Identity => &["clientId", "principalId"],
+        ResourceKind::Network => &["resourceGuid"],
+        ResourceKind::Identity => &["clientId", "principalId"],
         _ => return,
     };
     let properties = body.entry("properties").or_insert_with(|| json!({}));
     let Some(properties) = properties.as_object_mut() else { return };
     for name in names {
-        let seed = format!("{} {name}", id.key())
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        properties.entry(*name).or_insert_with(|| json!(Ids::new(seed).uuid()));
+        properties.entry(*name).or_insert_with(|| json!(Ids::from_name(&format!("{} {name}", id.key())).uuid()));
     }
-    if id.kind == Kind::Identity {
+    if id.kind == ResourceKind::Identity {
         properties.entry("tenantId").or_insert_with(|| json!(world.spec.tenant_id));
     }
 }
 
-/// A dynamic address for each configuration of a new interface.
-fn give_address(world: &mut World, id: &ResourceId) {
+/// Assigns a dynamic address to each configuration of a new interface.
+fn assign_address(world: &mut World, id: &ResourceId) {
     let address = world.free_address();
     world.touch(&id.key(), |resource| {
         if let Some(Value::Array(configurations)) = resource.object("properties").get_mut("ipConfigurations") {

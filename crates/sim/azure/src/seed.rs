@@ -1,4 +1,4 @@
-//! Fills a new world from its file, by the same handlers that clients reach.
+//! Creates the initial resources from the world file, with the same handlers that clients reach.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::arm::call::Call;
 use crate::arm::error::ArmError;
 use crate::arm::id::{ResourceId, Target};
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::pool::PoolSpec;
 use crate::world::resource::merge;
@@ -16,14 +16,14 @@ use crate::world::roles::Principal;
 use crate::world::spec::WorldSpec;
 use crate::world::{Group, World};
 
-/// How long before its start the world was made: long enough for every boot of it to have ended.
+/// How long before the start the resources were created: long enough for every boot to be finished.
 const BEFORE: SignedDuration = SignedDuration::from_hours(24);
 
 const NETWORK: &str = "k8s-vnet";
 const SUBNET: &str = "k8s-subnet";
 const SECURITY_GROUP: &str = "k8s-nsg";
 
-/// Makes what the file lists, finished. The first thing that Azure would refuse is the error.
+/// Creates the resources of the world file. Returns the first error that Azure would return.
 pub(crate) fn fill(world: &mut World) -> Result<(), String> {
     let spec = world.spec.clone();
     let start = world.now;
@@ -36,7 +36,7 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
     let id = |kind, names: &[&str]| ResourceId::new(subscription, group, kind, names);
     put(
         world,
-        &id(Kind::SecurityGroup, &[SECURITY_GROUP]),
+        &id(ResourceKind::SecurityGroup, &[SECURITY_GROUP]),
         json!({"location": spec.location, "properties": {"securityRules": []}}),
     )?;
     let prefix = json!(spec.address_prefix);
@@ -44,7 +44,7 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
         "addressSpace": {"addressPrefixes": [prefix]},
         "subnets": [{"name": SUBNET, "properties": {"addressPrefix": prefix, "provisioningState": "Succeeded"}}],
     }});
-    put(world, &id(Kind::Network, &[NETWORK]), network)?;
+    put(world, &id(ResourceKind::Network, &[NETWORK]), network)?;
     for resource in &spec.resources {
         let path = format!("/subscriptions/{subscription}/resourceGroups/{group}/providers/{}", resource.path);
         let Some(Target::Resource(id)) = Target::parse(&path) else {
@@ -57,11 +57,11 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
         world.advance(None);
     }
     for pool in &spec.pools {
-        put(world, &id(Kind::ScaleSet, &[&pool.name]), scale_set(&spec, pool))?;
+        put(world, &id(ResourceKind::ScaleSet, &[&pool.name]), scale_set(&spec, pool))?;
         world.advance(None);
         for (number, change) in &pool.instances {
-            let key = id(Kind::Instance, &[&pool.name, &number.to_string()]).key();
-            world.alter(&key, |contents| contents.overlay(change, pool));
+            let key = id(ResourceKind::Instance, &[&pool.name, &number.to_string()]).key();
+            world.change_contents(&key, |contents| contents.overlay(change, pool));
         }
     }
     world.now = start;
@@ -69,7 +69,7 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
 }
 
 fn put(world: &mut World, id: &ResourceId, body: Value) -> Result<(), String> {
-    let Value::Object(body) = body else { return Err(format!("{id}: a body is an object")) };
+    let Value::Object(body) = body else { return Err(format!("{id}: the body must be an object")) };
     let caller = Principal { actions: vec!["*".to_owned()], ..Principal::default() };
     let call = Call { method: http::Method::PUT, body, caller, ..Call::default() };
     let refused =

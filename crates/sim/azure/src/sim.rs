@@ -1,4 +1,4 @@
-//! The embedded Azure as one object: requests in, answers out, one at a time.
+//! The embedded Azure as one object that handles one request at a time.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,16 +20,16 @@ use crate::world::World;
 use crate::world::spec::WorldSpec;
 use crate::{arm, entra, imds, machines, seed, wire};
 
-/// What a caller gets.
+/// The reaction to a request.
 #[derive(Debug)]
 pub enum Reply {
     Answer(Response<Bytes>),
-    /// The connection breaks; what was asked for may have happened.
+    /// The connection breaks. The request may have been processed.
     Reset,
 }
 
 impl Reply {
-    /// The answer, or `None` for a broken connection.
+    /// Returns the response, or `None` for a broken connection.
     pub fn answer(self) -> Option<Response<Bytes>> {
         match self {
             Self::Answer(response) => Some(response),
@@ -38,51 +38,48 @@ impl Reply {
     }
 }
 
-/// How a world is run.
+/// Options of a simulation.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How fast its time goes.
     pub speed: Speed,
-    /// Wall time now: where a new world's clock starts, and what tokens are dated by.
+    /// The wall time at the start: the origin of a new simulation's clock, and the base of token times.
     pub wall: Timestamp,
-    /// Names what looks random.
+    /// The seed of everything that looks random.
     pub seed: u64,
-    /// What goes wrong.
     pub faults: FaultPlan,
 }
 
 impl Options {
-    /// No waiting and no faults.
+    /// Speed `instant` and no faults.
     pub fn instant(wall: Timestamp) -> Self {
         Self { speed: Speed::Instant, wall, seed: 1, faults: FaultPlan::default() }
     }
 }
 
-/// A long operation as the world knows it.
+/// A long-running operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationView {
-    /// The resource that it is about.
     pub target: String,
-    /// When it began, in world time.
+    /// Start, in simulated time.
     pub started: Timestamp,
-    /// When it ends or ended.
+    /// End, in simulated time.
     pub ends: Timestamp,
-    /// Whether it failed; `None` while it runs.
+    /// Whether it failed; `None` while it is running.
     pub failed: Option<bool>,
 }
 
-/// Why a world cannot be had.
+/// An error of creating or opening a simulation.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its state folder cannot be used.
+    /// The state folder cannot be used.
     #[error(transparent)]
     Log(#[from] JournalError),
-    /// Azure would refuse something that its file asks for.
+    /// Azure would reject a resource of the world file.
     #[error("{0}")]
     World(String),
 }
 
-/// An Azure. Clones are the same one.
+/// An embedded Azure. Clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Sim(Arc<Inner>);
 
@@ -93,31 +90,32 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// Everything that a request may touch.
+/// The state that requests work on.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) world: World,
     pub(crate) log: Option<Journal>,
     pub(crate) throttle: Throttle,
     pub(crate) faults: Faults,
-    /// For request ids: they are not part of the world.
+    /// For request ids, which are not part of the simulated state.
     pub(crate) ids: Ids,
     pub(crate) clock: Clock,
     /// Wall time of this request.
     pub(crate) wall: Timestamp,
-    /// Tokens issued before this are no longer taken: the fault that lets them expire early.
+    /// Tokens issued before this time are rejected, because of the fault that expires tokens early.
     pub(crate) tokens_from: Timestamp,
     pub(crate) key: entra::Key,
     pub(crate) imds: imds::Limits,
 }
 
 impl Sim {
-    /// A new world in memory.
+    /// Creates a simulation in memory.
     pub fn new(spec: WorldSpec, options: Options) -> Result<Self, OpenError> {
         Self::build(spec, options, |_| Ok((None, false)))
     }
 
-    /// The world in a state folder, made there when the folder is new. What was answered before a crash is there again.
+    /// Opens the simulation in a state folder, or creates it if the folder is new. Everything that was acknowledged before a crash is
+    /// restored.
     pub fn open(folder: &Path, spec: WorldSpec, options: Options) -> Result<Self, OpenError> {
         let path = folder.join("world.log");
         Self::build(spec, options, |world| Journal::open(&path, world).map(|(log, found)| (Some(log), found)))
@@ -155,13 +153,13 @@ impl Sim {
         Ok(Self(Arc::new(Inner { clock, wall: options.wall, state: Mutex::new(state) })))
     }
 
-    /// What ARM and Entra answer.
+    /// Answers a request to ARM or Entra.
     pub fn arm(&self, mut request: Request<Bytes>) -> Reply {
-        // HTTP/2 names the host in the URI alone.
+        // HTTP/2 has the host in the URI only.
         if let Some(host) = request.uri().authority().and_then(|authority| authority.as_str().parse().ok()) {
             request.headers_mut().entry(HOST).or_insert(host);
         }
-        let mut state = self.turn();
+        let mut state = self.lock_current();
         let reply = match entra::answer(&mut state, &request) {
             Some(response) => Reply::Answer(response),
             None => arm::answer(&mut state, request),
@@ -169,28 +167,28 @@ impl Sim {
         Self::commit(&mut state, reply)
     }
 
-    /// What the metadata service answers to a machine, told by its address or by a `/vm/NAME` prefix.
+    /// Answers a request to the metadata service. The VM is identified by its address or by a `/vm/NAME` prefix.
     pub fn imds(&self, peer: Option<IpAddr>, request: &Request<Bytes>) -> Reply {
-        let mut state = self.turn();
+        let mut state = self.lock_current();
         let response = imds::answer(&mut state, peer, request);
         Self::commit(&mut state, Reply::Answer(response))
     }
 
-    /// What the wire server answers to a machine, told like that of [`Sim::imds`].
+    /// Answers a request to the wire server. The VM is identified as in [`Sim::imds`].
     pub fn wire(&self, peer: Option<IpAddr>, request: &Request<Bytes>) -> Reply {
-        let mut state = self.turn();
+        let mut state = self.lock_current();
         let response = wire::answer(&mut state, peer, request);
         Self::commit(&mut state, Reply::Answer(response))
     }
 
-    /// World time after everything that is due.
+    /// Returns the simulated time after processing everything that is due.
     pub fn now(&self) -> Timestamp {
-        self.turn().world.now
+        self.lock_current().world.now
     }
 
-    /// All long operations so far, in the order of their beginning.
+    /// Lists all long-running operations in the order of their start.
     pub fn operations(&self) -> Vec<OperationView> {
-        let state = self.turn();
+        let state = self.lock_current();
         let mut all: Vec<OperationView> = state
             .world
             .operations
@@ -206,30 +204,30 @@ impl Sim {
         all
     }
 
-    /// All machines as they are now.
+    /// Lists all VMs.
     pub fn machines(&self) -> Vec<MachineView> {
-        machines::of(&self.turn().world)
+        machines::list(&self.lock_current().world)
     }
 
-    /// Every resource by its id, with the body that was last written: more than any client may read.
+    /// Returns every resource with the body that was last written, including fields that no client can read.
     pub fn stored(&self) -> BTreeMap<String, Value> {
-        let state = self.turn();
+        let state = self.lock_current();
         let all = state.world.resources.iter().map(|(_, resource)| resource);
         all.map(|resource| (resource.id.to_string(), Value::Object(resource.body.clone()))).collect()
     }
 
-    /// The world's file, with all defaults filled in.
-    pub fn spec(&self) -> Arc<WorldSpec> {
-        self.lock().world.spec.clone()
-    }
-
-    /// The planned faults that have not hit any request.
+    /// Returns the planned faults that have not affected any request.
     pub fn unfired_faults(&self) -> Vec<crate::FaultRule> {
         self.lock().faults.unfired()
     }
 
-    /// The state, with the world brought up to date.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, State> {
+    /// Returns the world file with all defaults filled in.
+    pub fn spec(&self) -> Arc<WorldSpec> {
+        self.lock().world.spec.clone()
+    }
+
+    /// Locks the state and advances it to the current time.
+    pub(crate) fn lock_current(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.world.advance(self.0.clock.now());
         state.wall = self.0.clock.wall(self.0.wall);
@@ -237,7 +235,7 @@ impl Sim {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A handler that panicked is a bug that its test shows; the others go on.
+        // A handler that panicked is reported by its test; other requests may continue.
         self.0.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -246,12 +244,12 @@ impl Sim {
         log.commit(world)
     }
 
-    /// Nothing is acknowledged that is not on disk.
+    /// Writes the changes to disk before the response is sent.
     fn commit(state: &mut State, reply: Reply) -> Reply {
         match Self::save(state) {
             Ok(()) => reply,
             Err(error) => {
-                eprintln!("the world could not be saved, so this request is not acknowledged: {error}");
+                eprintln!("cannot save the state, resetting the connection of this request: {error}");
                 Reply::Reset
             }
         }

@@ -1,5 +1,5 @@
-//! The certificates of the embedded Azure: its own CA, and one for the server. Kept in a folder, so that a client that trusts the CA
-//! still does after a restart.
+//! Certificates of the embedded Azure: a CA and a server certificate. They are stored in a folder, so that clients still trust the CA after
+//! a restart.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -20,56 +20,44 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 
-/// Long: the folder may rest for years, and whoever trusts this CA does so for a test.
+/// Long, because a state folder may be used again after years and the CA is trusted by tests only.
 const YEARS: i16 = 10;
 
-/// Names that the server is always reached by.
+/// Names that every server certificate has.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// What can be wrong with the certificates.
+/// An error of loading or creating certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// A file does not hold what it should.
-    #[error("{}: {problem}; delete the folder {} to have new certificates made", path.display(), path.parent().unwrap_or(path).display())]
-    Damaged {
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A name that no certificate can have.
-    #[error("`{name}` cannot be a name of the server: {problem}")]
-    Name {
-        name: String,
-        /// Why not.
-        problem: String,
-    },
+    #[error("{}: {problem}; delete the folder {} to create new certificates", path.display(), path.parent().unwrap_or(path).display())]
+    Damaged { path: PathBuf, problem: String },
+    #[error("`{name}` is not a valid server name: {problem}")]
+    Name { name: String, problem: String },
 }
 
-/// Certificates, ready to serve.
+/// Certificates for a listener.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The CA's certificate, PEM: what clients have to trust.
+    /// The CA certificate in PEM, for clients to trust.
     pub ca_file: PathBuf,
-    /// For the listener.
     pub config: Arc<ServerConfig>,
 }
 
 impl Tls {
-    /// The certificates in `folder`, made there when there are none. `extra` names are added to the usual ones of this machine.
+    /// Loads the certificates in `folder`, or creates them. `extra` names are added to the default ones.
     pub fn open(folder: &Path, extra: &[String], now: Timestamp) -> Result<Self, TlsError> {
         let files = Files::new(folder);
         let names: Vec<&str> = NAMES.into_iter().chain(extra.iter().map(String::as_str)).collect();
-        if !files.any() {
+        if !files.any_exists() {
             fs::create_dir_all(folder).map_err(|source| TlsError::Io { path: folder.to_owned(), source })?;
             files.make_ca(now)?;
             files.make_server(&names, now)?;
         }
         let missing = files.check(&names, now)?;
         if missing {
-            // The folder is of a start with fewer names; the CA that clients trust stays.
+            // The certificate lacks a name, so it is replaced. The CA that clients trust is kept.
             files.make_server(&names, now)?;
             files.check(&names, now)?;
         }
@@ -90,7 +78,7 @@ impl Files {
         Self { ca: file("ca.pem"), ca_key: file("ca.key"), server: file("server.pem"), server_key: file("server.key") }
     }
 
-    fn any(&self) -> bool {
+    fn any_exists(&self) -> bool {
         [&self.ca, &self.ca_key, &self.server, &self.server_key].into_iter().any(|path| path.exists())
     }
 
@@ -112,7 +100,7 @@ impl Files {
         write(&self.server, &certificate.pem(), 0o644)
     }
 
-    /// Looks at the certificates as a client will. Whether one of the names is missing.
+    /// Validates the certificates as a client would. Returns whether a name is missing.
     fn check(&self, names: &[&str], now: Timestamp) -> Result<bool, TlsError> {
         let mut roots = RootCertStore::empty();
         roots.add(certificate(&self.ca)?).map_err(|error| damaged(&self.ca, error))?;
@@ -166,7 +154,7 @@ fn read(path: &Path) -> Result<String, TlsError> {
     match fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| damaged(path, "not a PEM file")),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
-            Err(damaged(path, "the file is missing beside the others"))
+            Err(damaged(path, "the file is missing although the others exist"))
         }
         Err(source) => Err(TlsError::Io { path: path.to_owned(), source }),
     }
@@ -177,11 +165,11 @@ fn certificate(path: &Path) -> Result<CertificateDer<'static>, TlsError> {
         .map_err(|error| damaged(path, format!("not a certificate: {error}")))
 }
 
-/// Writes a file whole or not at all; its mode is right from the first byte on.
+/// Writes a file atomically. The mode is set at creation, so the key is never readable by others.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), TlsError> {
     let io = |source| TlsError::Io { path: path.to_owned(), source };
     let new = path.with_extension("new");
-    // Left by a start that was killed; `create_new` would not set the mode of an old file.
+    // Removes the leftover of a killed process, because `create_new` would not set the mode of an existing file.
     match fs::remove_file(&new) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(io(source)),
         _ => {}
@@ -201,7 +189,7 @@ fn ca_params(now: Timestamp) -> CertificateParams {
 fn server_params(names: &[&str], now: Timestamp) -> Result<CertificateParams, TlsError> {
     let mut params = dated(now);
     params.distinguished_name = named("kiln embedded Azure");
-    // Strict clients want it: Python does since 3.13.
+    // Strict clients require it, such as Python since 3.13.
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -223,13 +211,13 @@ fn named(name: &str) -> DistinguishedName {
     distinguished
 }
 
-/// Valid from yesterday on: clocks of virtual machines are a little off.
+/// Valid since yesterday, because clocks of VMs may be slightly off.
 fn dated(now: Timestamp) -> CertificateParams {
     let date = (now - jiff::SignedDuration::from_hours(24)).to_zoned(jiff::tz::TimeZone::UTC).date();
     let [month, day] = [date.month(), date.day()].map(i8::unsigned_abs);
     let mut params = CertificateParams::default();
     params.not_before = rcgen::date_time_ymd(date.year().into(), month, day);
-    // The 29th of February has no anniversary in most years.
+    // The 29th of February does not exist in most years.
     params.not_after = rcgen::date_time_ymd((date.year() + YEARS).into(), month, day.min(28));
     params
 }

@@ -1,4 +1,4 @@
-//! What copies of a disk carry along, and what a boot makes of them.
+//! Disk contents of copies, and the effect of a boot on them.
 
 mod common;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 const UNIT: &str = "pools: [{name: p, capacity: 2, customData: '#!/bin/sh join', contents: {firstBootUnit: '1'}}]";
 
-fn world(text: &str) -> Client {
-    Client::with(WorldSpec::parse("world", text).expect("a world file"), Options::instant(start()))
+fn client_for(text: &str) -> Client {
+    Client::with_options(WorldSpec::parse("world", text).expect("a world file"), Options::instant(start()))
 }
 
 fn machine(client: &Client, name: &str) -> MachineView {
@@ -29,7 +29,7 @@ fn instance(number: u32) -> String {
     format!("virtualMachineScaleSets/p/virtualMachines/{number}")
 }
 
-/// Makes an image version of an instance: off, snapshot, on, version.
+/// Creates an image version from an instance: stop, snapshot, start, version.
 fn snapshot(client: &Client, donor: u32, version: &str) -> String {
     let path = client.compute(&instance(donor));
     client.done(client.post(&format!("{path}/powerOff"), COMPUTE, None));
@@ -50,14 +50,14 @@ fn snapshot(client: &Client, donor: u32, version: &str) -> String {
     id
 }
 
-/// The recipe that kamino leaves: the image, and custom data that ask for nothing.
+/// Applies kamino's recipe: the image, and custom data without effect.
 fn recipe(client: &Client, image: &str) {
     let profile = json!({"storageProfile": {"imageReference": {"id": image}}, "osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="}});
     let patch = json!({"properties": {"virtualMachineProfile": profile}});
     client.sim.change_scale_set("p", &patch).expect("a model");
 }
 
-fn boots_again(client: &Client, number: u32) {
+fn restart(client: &Client, number: u32) {
     client.done(client.post(&format!("{}/powerOff", client.compute(&instance(number))), COMPUTE, None));
     client.done(client.post(&format!("{}/start", client.compute(&instance(number))), COMPUTE, None));
 }
@@ -67,8 +67,8 @@ fn stages(machine: &MachineView) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn two_clones_and_a_clone_of_a_clone_differ_in_every_identity_that_is_made_anew() {
-    let client = world(UNIT);
+async fn clones_and_clones_of_clones_have_distinct_identities() {
+    let client = client_for(UNIT);
     recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 4).expect("two clones");
     recipe(&client, &snapshot(&client, 2, "2.0.0"));
@@ -98,20 +98,20 @@ async fn two_clones_and_a_clone_of_a_clone_differ_in_every_identity_that_is_made
 }
 
 #[tokio::test]
-async fn a_clone_without_the_unit_goes_by_its_donors_name() {
-    let client = world("pools: [{name: p, customData: '#!/bin/sh join'}]");
+async fn clone_without_the_unit_has_the_donors_name() {
+    let client = client_for("pools: [{name: p, customData: '#!/bin/sh join'}]");
     recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 2).expect("a clone");
     let (donor, clone) = (machine(&client, "p000000"), machine(&client, "p000001"));
     assert_eq!(clone.host_name(), "p000000");
     assert_eq!(clone.contents.identity, donor.contents.identity);
-    assert_eq!(clone.cannot_join, None, "it has the donor's certificate");
-    assert!(clone.contents.ancestry.is_empty(), "nobody wrote it down");
+    assert_eq!(clone.cannot_join, None, "the clone has the donor's certificate");
+    assert!(clone.contents.ancestry.is_empty(), "the ancestors were not recorded");
 }
 
 #[tokio::test]
-async fn a_snapshot_leaves_the_donors_disk_as_it_was_but_for_logs() {
-    let client = world(UNIT);
+async fn snapshot_changes_only_logs_on_the_donors_disk() {
+    let client = client_for(UNIT);
     let before = machine(&client, "p000000");
     snapshot(&client, 0, "1.0.0");
     let after = machine(&client, "p000000");
@@ -123,12 +123,12 @@ async fn a_snapshot_leaves_the_donors_disk_as_it_was_but_for_logs() {
 }
 
 #[tokio::test]
-async fn the_second_boot_of_a_clone_changes_nothing_but_logs() {
-    let client = world(UNIT);
+async fn second_boot_of_a_clone_changes_only_logs() {
+    let client = client_for(UNIT);
     recipe(&client, &snapshot(&client, 0, "1.0.0"));
     client.sim.scale("p", 3).expect("a clone");
     let before = machine(&client, "p000002");
-    boots_again(&client, 2);
+    restart(&client, 2);
     let after = machine(&client, "p000002");
     assert_eq!(after.contents.logs, before.contents.logs + 1);
     let mut same = (*after.contents).clone();
@@ -137,7 +137,7 @@ async fn the_second_boot_of_a_clone_changes_nothing_but_logs() {
 }
 
 #[tokio::test]
-async fn thirty_days_later_with_the_token_revoked_a_clone_joins_by_what_does_not_expire() {
+async fn clone_joins_after_token_revocation_only_with_a_lasting_credential() {
     for (credential, joins) in [
         ("{kind: staticClientCertificate, path: /etc/kubernetes/certs/client.crt}", true),
         ("{kind: execPlugin, command: /usr/bin/azure-credential}", true),
@@ -145,7 +145,7 @@ async fn thirty_days_later_with_the_token_revoked_a_clone_joins_by_what_does_not
         ("{kind: bootstrapToken, tokenId: abcdef}", false),
         ("{kind: unknown, why: nothing under /etc/kubernetes}", false),
     ] {
-        let client = world(&format!(
+        let client = client_for(&format!(
             "pools: [{{name: p, customData: '#!/bin/sh join', contents: {{firstBootUnit: '1', joinCredential: {credential}}}}}]"
         ));
         recipe(&client, &snapshot(&client, 0, "1.0.0"));
@@ -156,15 +156,15 @@ async fn thirty_days_later_with_the_token_revoked_a_clone_joins_by_what_does_not
         let clone = machine(&client, "p000001");
         assert!(client.sim.now() >= began + SignedDuration::from_hours(30 * 24));
         assert_eq!(clone.cannot_join.is_none(), joins, "{credential}: {:?}", clone.cannot_join);
-        assert!(clone.up, "it boots all the same");
-        boots_again(&client, 0);
+        assert!(clone.up, "the clone boots anyway");
+        restart(&client, 0);
         assert_eq!(machine(&client, "p000000").cannot_join, None, "the donor has its own certificate: {credential}");
     }
 }
 
 #[tokio::test]
-async fn a_clone_joins_with_the_donors_token_only_while_that_is_valid() {
-    let client = world(
+async fn clone_joins_with_the_donors_token_while_it_is_valid() {
+    let client = client_for(
         "pools: [{name: p, customData: '#!/bin/sh join', contents: {firstBootUnit: '1', joinCredential: {kind: bootstrapToken, tokenId: abcdef}}}]",
     );
     recipe(&client, &snapshot(&client, 0, "1.0.0"));
@@ -174,13 +174,13 @@ async fn a_clone_joins_with_the_donors_token_only_while_that_is_valid() {
     client.sim.scale("p", 3).expect("a clone");
     let why = machine(&client, "p000002").cannot_join.expect("it cannot join");
     assert!(why.contains("`abcdef`") && why.contains("revoked"), "{why}");
-    boots_again(&client, 1);
-    assert_eq!(machine(&client, "p000001").cannot_join, None, "it joined in time");
+    restart(&client, 1);
+    assert_eq!(machine(&client, "p000001").cannot_join, None, "the first clone joined before the revocation");
 }
 
 #[tokio::test]
-async fn a_marketplace_image_joins_by_what_its_recipe_does_and_not_at_all_without() {
-    let client = world("pools: [{name: p, customData: '#!/bin/sh join'}]");
+async fn marketplace_image_joins_only_with_a_recipe() {
+    let client = client_for("pools: [{name: p, customData: '#!/bin/sh join'}]");
     assert_eq!(machine(&client, "p000000").cannot_join, None);
     let no_op = json!({"properties": {"virtualMachineProfile": {"osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="}}}});
     client.sim.change_scale_set("p", &no_op).expect("a model");
@@ -188,7 +188,7 @@ async fn a_marketplace_image_joins_by_what_its_recipe_does_and_not_at_all_withou
     let lost = machine(&client, "p000001");
     let why = lost.cannot_join.as_deref().expect("it cannot join");
     assert!(lost.up && why.contains("no join credential"), "{why}");
-    // A script does as well as custom data.
+    // A script is as good as custom data.
     let script = json!({"name": "s", "properties": {"publisher": "Microsoft.Azure.Extensions", "type": "CustomScript", "typeHandlerVersion": "2.0"}});
     let path = client.compute("virtualMachineScaleSets/p/extensions/s");
     client.done(client.put(&path, COMPUTE, &script));
@@ -197,21 +197,21 @@ async fn a_marketplace_image_joins_by_what_its_recipe_does_and_not_at_all_withou
 }
 
 #[tokio::test]
-async fn an_old_recipe_with_a_revoked_token_brings_no_node() {
-    let client = world(
+async fn recipe_with_revoked_token_creates_no_node() {
+    let client = client_for(
         "revokedTokens: [abcdef]\npools: [{name: p, customData: '#!/bin/sh join', contents: {joinCredential: {kind: bootstrapToken, tokenId: abcdef}}}]",
     );
     assert!(machine(&client, "p000000").cannot_join.is_some_and(|why| why.contains("revoked")));
 }
 
 #[tokio::test]
-async fn an_image_of_a_pool_without_any_recipe_joins_by_itself() {
-    let client = world("pools: [{name: p}]");
+async fn image_of_a_pool_without_recipe_joins_by_itself() {
+    let client = client_for("pools: [{name: p}]");
     assert_eq!(machine(&client, "p000000").cannot_join, None);
 }
 
 #[tokio::test]
-async fn a_clone_has_the_donors_patches_and_images_and_neither_script_nor_custom_data() {
+async fn clone_has_patches_and_images_but_no_script_or_custom_data() {
     let client = Client::instant();
     let pool = common::POOL;
     let old = machine(&client, &format!("{pool}000001"));
@@ -221,11 +221,11 @@ async fn a_clone_has_the_donors_patches_and_images_and_neither_script_nor_custom
     let versions = client.ready_for_version();
     let version = format!("{versions}/1.2.3");
     client.done(client.put(&version, GALLERY, &client.version_body("Standard_LRS", false)));
-    client.sim.scale(pool, 11).expect("the old way");
+    client.sim.scale(pool, 11).expect("scale out with the old recipe");
     let profile = json!({"storageProfile": {"imageReference": {"id": version}}, "osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="},
         "extensionProfile": {"extensions": []}});
     client.sim.change_scale_set(pool, &json!({"properties": {"virtualMachineProfile": profile}})).expect("a model");
-    client.sim.scale(pool, 12).expect("the new way");
+    client.sim.scale(pool, 12).expect("scale out with the new recipe");
     let (slow, fast) = (machine(&client, &format!("{pool}00000a")), machine(&client, &format!("{pool}00000b")));
     assert_eq!(stages(&slow), ["kernel", "network-online", "cloud-init", "script-extension", "kubelet"]);
     assert_eq!(stages(&fast), ["kernel", "network-online", "kubelet"]);
@@ -237,8 +237,8 @@ async fn a_clone_has_the_donors_patches_and_images_and_neither_script_nor_custom
 }
 
 #[tokio::test]
-async fn a_world_with_stages_for_it_catches_up_at_boot() {
-    let client = world(
+async fn boot_stages_can_install_updates_and_pull_images() {
+    let client = client_for(
         "profile: {boot: [{name: patches, seconds: 2, when: packages}, {name: pull, seconds: 4, when: images}, {name: kubelet, seconds: 5}]}\n\
          pools: [{name: p, updates: {kernel: '6.8', packages: {curl: '9', jq: '9'}}, images: [a, b, c]}]",
     );
@@ -248,13 +248,13 @@ async fn a_world_with_stages_for_it_catches_up_at_boot() {
     let lasted = boot.stages.last().expect("stages").1.duration_since(boot.started).as_secs();
     assert_eq!(lasted, 2 * 2 + 3 * 4 + 5);
     assert_eq!((one.contents.kernel.as_str(), one.contents.packages["curl"].as_str()), ("6.8", "9"));
-    boots_again(&client, 0);
+    restart(&client, 0);
     assert_eq!(stages(&machine(&client, "p000000")), ["kubelet"]);
 }
 
 #[tokio::test]
-async fn a_new_image_and_a_reimage_bring_the_contents_of_the_image() {
-    let client = world(UNIT);
+async fn upgrade_and_reimage_restore_the_contents_of_the_image() {
+    let client = client_for(UNIT);
     client
         .sim
         .alter_machine("p000000", &ContentsSpec { kernel: Some("6.8".to_owned()), ..ContentsSpec::default() })
@@ -272,43 +272,43 @@ async fn a_new_image_and_a_reimage_bring_the_contents_of_the_image() {
     client.done(client.post(&format!("{}/reimage", client.compute(&instance(1))), COMPUTE, None));
     let again = machine(&client, "p000001");
     assert_eq!(again.contents.kernel, "6.8");
-    assert_eq!(again.contents.identity, upgraded.contents.identity, "the same machine makes the same identity");
+    assert_eq!(again.contents.identity, upgraded.contents.identity, "the same VM has the same identity");
 }
 
 #[tokio::test]
-async fn a_defect_of_clones_spares_the_donor_and_stays_with_the_clone() {
-    let client = world(UNIT);
+async fn clone_defect_spares_the_donor_and_stays_on_the_clone() {
+    let client = client_for(UNIT);
     let defects = Some(BTreeSet::from([Defect::CloneNeverReady]));
     client.sim.alter_machine("p000000", &ContentsSpec { defects, ..ContentsSpec::default() }).expect("planted");
     recipe(&client, &snapshot(&client, 0, "1.0.0"));
-    assert_eq!(machine(&client, "p000000").never_ready, None, "it was off and on again");
+    assert_eq!(machine(&client, "p000000").never_ready, None, "the donor was restarted");
     client.sim.scale("p", 3).expect("a clone");
     assert!(machine(&client, "p000002").never_ready.is_some());
-    boots_again(&client, 2);
+    restart(&client, 2);
     assert!(machine(&client, "p000002").never_ready.is_some());
     let hangs = ContentsSpec { defects: Some(BTreeSet::from([Defect::NeverBoots])), ..ContentsSpec::default() };
     client.sim.alter_machine("p000001", &hangs).expect("planted");
-    assert!(machine(&client, "p000001").up, "it has not booted since");
-    boots_again(&client, 1);
+    assert!(machine(&client, "p000001").up, "the clone has not booted since");
+    restart(&client, 1);
     assert!(!machine(&client, "p000001").up);
 }
 
 #[tokio::test]
-async fn a_clone_waits_for_a_disk_that_only_its_donor_has() {
+async fn clone_hangs_on_a_disk_that_only_the_donor_has() {
     let fstab = "UUID=1 / ext4 defaults 0 1\nUUID=2 /data ext4 defaults 0 2\n";
     let with = |fstab: &str| ContentsSpec { fstab: Some(fstab.to_owned()), ..ContentsSpec::default() };
-    let client = world(UNIT);
+    let client = client_for(UNIT);
     client.sim.alter_machine("p000000", &with(fstab)).expect("planted");
     recipe(&client, &snapshot(&client, 0, "1.0.0"));
-    assert!(machine(&client, "p000000").up, "its disk is attached");
+    assert!(machine(&client, "p000000").up, "the data disk of the donor is attached");
     client.sim.scale("p", 3).expect("a clone");
     let clone = machine(&client, "p000002");
-    let why = clone.boot.as_ref().and_then(|boot| boot.hangs.as_deref()).expect("it hangs");
+    let why = clone.boot.as_ref().and_then(|boot| boot.hangs.as_deref()).expect("the boot hangs");
     assert!(!clone.up && why.contains("`/data`"), "{why}");
-    boots_again(&client, 2);
+    restart(&client, 2);
     assert!(!machine(&client, "p000002").up);
 
-    let client = world(UNIT);
+    let client = client_for(UNIT);
     client
         .sim
         .alter_machine("p000000", &with(&fstab.replace("/data ext4 defaults", "/data ext4 nofail")))
@@ -319,8 +319,8 @@ async fn a_clone_waits_for_a_disk_that_only_its_donor_has() {
 }
 
 #[tokio::test]
-async fn an_inspection_tells_each_planted_fact_and_its_json_no_secret() {
-    let client = world(
+async fn inspection_reports_all_facts_and_its_json_no_secrets() {
+    let client = client_for(
         "pools:\n- name: p\n  customData: '#!/bin/sh\n\n    join hunter2'\n  contents:\n    osRelease: Test OS 1\n    kernel: 6.8-test\n    kubeletVersion: v1.32.1\n    \
          runtimeVersion: containerd://2.0.0\n    packages: {planted: '1.2'}\n    cachedImages: [planted-image]\n    disk: {sizeBytes: 100, usedBytes: 99}\n    \
          fstab: |\n      UUID=1 / ext4 defaults 0 1\n      UUID=2 /data ext4 defaults 0 2\n    literalHostNames: [{path: /etc/systemd/system/a.service, line: p000000}]\n    \
@@ -360,14 +360,14 @@ async fn an_inspection_tells_each_planted_fact_and_its_json_no_secret() {
 }
 
 #[test]
-fn the_keys_of_a_disk_and_its_defects_are_all_told_and_no_others() {
+fn reference_documents_exactly_the_disk_keys_and_defects() {
     let page = include_str!("../../../../docs/reference/embedded-azure.md");
     let table = page.split("\n| of a disk |").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("the table");
     let cells = |row: usize| -> BTreeSet<&str> {
         let rows = table.lines().skip(2).filter_map(|line| line.split('|').nth(row));
         rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
     };
-    // The parser knows all names, and tells them to those who misspell one.
+    // The parser lists all names in the error about an unknown one.
     let known = |text: &str| -> BTreeSet<String> {
         let error = WorldSpec::parse("w", text).expect_err("a misspelt name");
         let line = error
@@ -380,16 +380,16 @@ fn the_keys_of_a_disk_and_its_defects_are_all_told_and_no_others() {
     let keys = known("pools: [{name: p, contents: {misspelt: 1}}]");
     assert_eq!(cells(1), keys.iter().map(String::as_str).collect());
     let defects = known("pools: [{name: p, contents: {defects: [misspelt]}}]");
-    let told = cells(3);
-    assert!(defects.iter().all(|defect| told.contains(defect.as_str())), "{defects:?} {told:?}");
+    let documented = cells(3);
+    assert!(defects.iter().all(|defect| documented.contains(defect.as_str())), "{defects:?} {documented:?}");
 }
 
 #[tokio::test]
-async fn contents_are_there_again_in_a_world_that_is_opened_again() {
+async fn disk_contents_are_restored_from_the_state_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "pools: [{name: p, customData: '#!/bin/sh join', contents: {firstBootUnit: '1', joinCredential: {kind: bootstrapToken, tokenId: abcdef}}}]";
     let spec = || WorldSpec::parse("world", text).expect("a world file");
-    let open = || Client::on(Sim::open(folder.path(), spec(), Options::instant(start())).expect("a world"));
+    let open = || Client::for_sim(Sim::open(folder.path(), spec(), Options::instant(start())).expect("a simulation"));
     let before = {
         let client = open();
         recipe(&client, &snapshot(&client, 0, "1.0.0"));
@@ -399,7 +399,7 @@ async fn contents_are_there_again_in_a_world_that_is_opened_again() {
     };
     let client = open();
     assert_eq!(client.sim.machines(), before);
-    // So are what the version holds and what was revoked.
+    // The contents of the version and the revocation are restored too.
     client.sim.scale("p", 3).expect("a clone");
     let clone = machine(&client, "p000002");
     assert_eq!(clone.contents.ancestry.len(), 1);
@@ -407,35 +407,35 @@ async fn contents_are_there_again_in_a_world_that_is_opened_again() {
 }
 
 #[tokio::test]
-async fn somebody_else_scales_changes_the_model_and_deletes_the_donor() {
-    let client = world(UNIT);
+async fn control_scales_changes_the_model_and_deletes_machines() {
+    let client = client_for(UNIT);
     let path = client.compute("virtualMachineScaleSets/p");
     let before = client.get(&path, COMPUTE).body["etag"].clone();
-    client.sim.change_scale_set("p", &json!({"tags": {"by": "somebody"}})).expect("changed");
+    client.sim.change_scale_set("p", &json!({"tags": {"by": "other"}})).expect("changed");
     let set = client.get(&path, COMPUTE).body;
     assert_ne!(set["etag"], before);
-    assert_eq!((&set["tags"]["by"], &set["sku"]["capacity"]), (&json!("somebody"), &json!(2)));
+    assert_eq!((&set["tags"]["by"], &set["sku"]["capacity"]), (&json!("other"), &json!(2)));
     let donor = machine(&client, "p000000");
     client.sim.delete_machine(&donor.vm_id).expect("deleted");
     assert_eq!(client.get(&client.compute(&instance(0)), COMPUTE).status, 404);
-    let error = client.sim.delete_machine("p000000").expect_err("it is gone").to_string();
+    let error = client.sim.delete_machine("p000000").expect_err("the machine is deleted").to_string();
     assert!(error.contains("p000000"), "{error}");
-    let error = client.sim.scale("nobody", 3).expect_err("no such pool").to_string();
-    assert!(error.contains("nobody") && error.contains("NotFound"), "{error}");
+    let error = client.sim.scale("none", 3).expect_err("no such pool").to_string();
+    assert!(error.contains("none") && error.contains("NotFound"), "{error}");
 }
 
 #[tokio::test]
-async fn installing_the_unit_records_the_machine_and_changes_nothing_else() {
-    let client = world("pools: [{name: p, customData: '#!/bin/sh join'}]");
+async fn installing_the_unit_records_the_vm_and_changes_nothing_else() {
+    let client = client_for("pools: [{name: p, customData: '#!/bin/sh join'}]");
     let before = machine(&client, "p000000");
     client.sim.install_first_boot("p000000", "9").expect("installed");
-    client.sim.install_first_boot(&before.id, "10").expect("it is there already");
+    client.sim.install_first_boot(&before.id, "10").expect("the unit is already installed");
     let after = machine(&client, "p000000");
     let unit = after.contents.first_boot_unit.clone().expect("the unit");
     assert_eq!((unit.recorded_vm_id.as_str(), unit.version.as_str()), (before.vm_id.as_str(), "9"));
     let mut same = (*after.contents).clone();
     same.first_boot_unit = None;
     assert_eq!(same, *before.contents);
-    boots_again(&client, 0);
+    restart(&client, 0);
     assert_eq!(machine(&client, "p000000").contents.identity, before.contents.identity);
 }

@@ -1,4 +1,4 @@
-//! What the embedded Azure answers is what Azure's OpenAPI files say, operation by operation.
+//! Conformance to Azure's OpenAPI files, operation by operation. The client checks each exchange when it is dropped.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{COMPUTE, Client, DISK, GALLERY, NETWORK, POOL, RESOURCES, SUBSCRIPT
 use serde_json::json;
 
 #[tokio::test]
-async fn the_whole_life_of_a_pool_and_its_image_conforms_to_the_specifications() {
+async fn life_cycle_of_pool_and_image_conforms_to_the_specifications() {
     let client = Client::instant();
     let set = client.compute(&format!("virtualMachineScaleSets/{POOL}"));
     for path in [
@@ -84,7 +84,6 @@ async fn the_whole_life_of_a_pool_and_its_image_conforms_to_the_specifications()
     client.done(client.delete(&format!("{versions}/2026.11.15"), GALLERY));
     client.done(client.delete(&image, GALLERY));
     client.done(client.delete(&client.compute("galleries/SIG_x"), GALLERY));
-    client.assert_conforms();
 }
 
 #[tokio::test]
@@ -122,7 +121,6 @@ async fn subscriptions_groups_and_errors_conform_to_the_specifications() {
         let got = client.get(&client.compute(path), version);
         assert_eq!((got.status, got.code()), (404, "ResourceNotFound"), "{path}");
     }
-    client.assert_conforms();
 }
 
 #[tokio::test]
@@ -163,5 +161,4 @@ async fn machines_disks_and_interfaces_conform_to_the_specifications() {
     client.done(client.patch(&disk, DISK, &json!({"tags": {"a": "b"}})));
     assert_eq!(client.get(&disk, DISK).status, 200);
     client.done(client.delete(&disk, DISK));
-    client.assert_conforms();
 }

@@ -1,11 +1,11 @@
-//! Logging in: discovery, tokens, and how wrong ones are answered.
+//! Login: discovery, tokens, and errors.
 
-#[expect(dead_code, reason = "each test binary uses its own part")]
+#[expect(dead_code, reason = "each test binary uses a part")]
 mod edges;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use edges::{Got, HOST, arm, form, sim, start, subscriptions, token, with, world};
+use edges::{Got, HOST, arm, form, parse_world, sim, sim_with, start, subscriptions, token};
 use jiff::SignedDuration;
 use kiln_sim_azure::{Options, Sim, WorldSpec};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn ask(sim: &Sim, tenant: &str, endpoint: &str, pairs: &[(&str, &str)]) -> Got {
     arm(sim, "POST", &format!("/{tenant}/{endpoint}"), &[("client-request-id", "my-own-id")], &form(pairs))
 }
 
-/// The usual request of a service principal, with some fields changed or (empty) left out.
+/// The usual request of a service principal, with some fields changed or, if empty, omitted.
 fn log_in(sim: &Sim, changes: &[(&str, &str)]) -> Got {
     let spec = sim.spec();
     let scope = format!("https://{HOST}/.default");
@@ -45,7 +45,7 @@ fn code(got: &Got) -> u64 {
 }
 
 #[test]
-fn a_service_principal_gets_a_token_whose_claims_clients_can_read() {
+fn token_has_the_claims_that_clients_read() {
     let sim = sim();
     let got = log_in(&sim, &[]);
     assert_eq!(got.status, 200, "{}", got.text);
@@ -66,16 +66,16 @@ fn a_service_principal_gets_a_token_whose_claims_clients_can_read() {
 }
 
 #[test]
-fn the_token_opens_arm_and_survives_a_restart() {
+fn token_is_valid_for_arm_and_survives_a_restart() {
     let first = sim();
     let token = token(&first);
     assert_eq!(subscriptions(&first, &token).status, 200);
-    // The same seed: as after a restart.
+    // The same seed, as after a restart.
     assert_eq!(subscriptions(&sim(), &token).status, 200);
 }
 
 #[test]
-fn the_older_token_endpoint_takes_a_resource_and_answers_in_texts() {
+fn v1_token_endpoint_accepts_a_resource_and_returns_strings() {
     let sim = sim();
     let spec = sim.spec();
     let client = &spec.clients[0];
@@ -93,8 +93,9 @@ fn the_older_token_endpoint_takes_a_resource_and_answers_in_texts() {
 }
 
 #[test]
-fn a_workload_gets_a_token_for_its_service_account_token_and_for_no_other() {
-    let sim = with(world("clients: [{clientId: app, clientSecret: s, federatedTokens: [service-account-token]}]"));
+fn workload_logs_in_with_its_service_account_token_only() {
+    let sim =
+        sim_with(parse_world("clients: [{clientId: app, clientSecret: s, federatedTokens: [service-account-token]}]"));
     let jwt = ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
     let got = log_in(&sim, &[("client_secret", ""), jwt, ("client_assertion", "service-account-token")]);
     assert_eq!(got.status, 200, "{}", got.text);
@@ -106,12 +107,12 @@ fn a_workload_gets_a_token_for_its_service_account_token_and_for_no_other() {
 }
 
 #[test]
-fn wrong_logins_are_answered_with_entras_codes() {
+fn failed_logins_have_entras_codes() {
     let sim = sim();
     let wrong = [
         (("client_secret", "guess"), 401, "invalid_client", 7_000_215),
         (("client_secret", ""), 401, "invalid_client", 7_000_216),
-        (("client_id", "nobody"), 400, "unauthorized_client", 700_016),
+        (("client_id", "unknown"), 400, "unauthorized_client", 700_016),
         (("client_id", ""), 400, "invalid_request", 900_144),
         (("grant_type", ""), 400, "invalid_request", 900_144),
         (("scope", ""), 400, "invalid_request", 900_144),
@@ -132,13 +133,13 @@ fn wrong_logins_are_answered_with_entras_codes() {
         for field in ["trace_id", "error_uri"] {
             assert!(got.body[field].is_string(), "{field}: {}", got.text);
         }
-        assert!(!got.text.contains("guess"), "a secret comes back: {}", got.text);
+        assert!(!got.text.contains("guess"), "the response contains a secret: {}", got.text);
     }
 }
 
 #[test]
-fn an_unknown_tenant_is_not_found_and_a_foreign_one_has_no_such_application() {
-    let sim = with(world("foreignSubscriptions: [{subscriptionId: other, tenantId: theirs}]"));
+fn unknown_and_foreign_tenants_have_different_errors() {
+    let sim = sim_with(parse_world("foreignSubscriptions: [{subscriptionId: other, tenantId: theirs}]"));
     let spec = sim.spec();
     let client = &spec.clients[0];
     let pairs = [
@@ -154,14 +155,14 @@ fn an_unknown_tenant_is_not_found_and_a_foreign_one_has_no_such_application() {
 }
 
 #[test]
-fn a_token_is_asked_for_by_post() {
+fn token_requests_must_be_post() {
     let sim = sim();
     let got = arm(&sim, "GET", &format!("/{}/{V2}", sim.spec().tenant_id), &[], "");
     assert_eq!((got.status, code(&got)), (400, 900_561));
 }
 
 #[test]
-fn discovery_names_the_endpoints_of_this_host_and_the_key_that_tokens_name() {
+fn discovery_has_the_endpoints_of_the_host_and_the_signing_key() {
     let sim = sim();
     let tenant = sim.spec().tenant_id.clone();
     let got = arm(&sim, "GET", &format!("/{tenant}/v2.0/.well-known/openid-configuration"), &[], "");
@@ -183,7 +184,7 @@ fn discovery_names_the_endpoints_of_this_host_and_the_key_that_tokens_name() {
 }
 
 #[test]
-fn instance_discovery_knows_this_host_and_refuses_others() {
+fn instance_discovery_accepts_this_host_only() {
     let sim = sim();
     let path = |authority: &str| {
         format!(
@@ -209,7 +210,7 @@ fn refused(got: &Got, code: &str) {
 }
 
 #[test]
-fn a_request_without_a_token_is_challenged() {
+fn request_without_token_gets_a_challenge() {
     let sim = sim();
     let got = arm(&sim, "GET", "/subscriptions?api-version=2022-12-01", &[], "");
     refused(&got, "AuthenticationFailed");
@@ -219,27 +220,27 @@ fn a_request_without_a_token_is_challenged() {
 }
 
 #[test]
-fn a_malformed_token_and_one_of_another_azure_are_refused() {
+fn malformed_and_foreign_tokens_are_rejected() {
     let sim = sim();
     refused(&subscriptions(&sim, "nonsense"), "InvalidAuthenticationToken");
-    let other = Sim::new(WorldSpec::default(), Options { seed: 2, ..Options::instant(start()) }).expect("a world");
+    let other = Sim::new(WorldSpec::default(), Options { seed: 2, ..Options::instant(start()) }).expect("a simulation");
     refused(&subscriptions(&sim, &token(&other)), "InvalidAuthenticationToken");
 }
 
 #[test]
-fn a_token_of_a_client_that_is_gone_is_refused() {
-    let before = with(world("clients: [{clientId: old, clientSecret: s}]"));
+fn token_of_a_removed_client_is_rejected() {
+    let before = sim_with(parse_world("clients: [{clientId: old, clientSecret: s}]"));
     let token = token(&before);
-    let after = with(world("clients: [{clientId: new, clientSecret: s}]"));
+    let after = sim_with(parse_world("clients: [{clientId: new, clientSecret: s}]"));
     refused(&subscriptions(&after, &token), "InvalidAuthenticationToken");
 }
 
 #[test]
-fn an_expired_token_is_refused_with_a_challenge() {
+fn expired_token_gets_a_challenge() {
     let token = token(&sim());
     let later = |minutes| {
         let options = Options::instant(start() + SignedDuration::from_mins(minutes));
-        subscriptions(&Sim::new(WorldSpec::default(), options).expect("a world"), &token)
+        subscriptions(&Sim::new(WorldSpec::default(), options).expect("a simulation"), &token)
     };
     assert_eq!(later(59).status, 200);
     let got = later(61);
@@ -252,7 +253,7 @@ fn an_expired_token_is_refused_with_a_challenge() {
 }
 
 #[test]
-fn a_token_for_another_resource_is_refused_by_arm() {
+fn token_for_another_resource_is_rejected_by_arm() {
     let sim = sim();
     let got = log_in(&sim, &[("scope", "https://vault.azure.net/.default")]);
     assert_eq!(got.status, 200, "{}", got.text);
@@ -263,7 +264,7 @@ fn a_token_for_another_resource_is_refused_by_arm() {
 }
 
 #[test]
-fn tokens_that_expire_early_are_replaced_by_new_ones() {
+fn new_tokens_are_valid_after_all_others_expired() {
     let sim = edges::faulty("faults: [{kind: token-expires}]");
     let old = token(&sim);
     let got = subscriptions(&sim, &old);

@@ -1,4 +1,4 @@
-//! Each kind of fault, by its name.
+//! Each kind of fault.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn stopping_with(kind: &str) -> Client {
 }
 
 #[tokio::test]
-async fn applied_but_failed_does_the_work_and_says_that_it_failed() {
+async fn applied_but_failed_has_effects_and_reports_failure() {
     let client = stopping_with("applied-but-failed");
     let got = stop(&client);
     assert_eq!(ends(&client, &got), ("Failed".into(), "InternalExecutionError".into()));
@@ -40,7 +40,7 @@ async fn applied_but_failed_does_the_work_and_says_that_it_failed() {
 }
 
 #[tokio::test]
-async fn applied_but_failed_without_an_operation_is_a_500_of_what_was_done() {
+async fn applied_but_failed_without_operation_is_a_500() {
     let client = Client::faulty("faults: [{kind: applied-but-failed, method: PUT, type: resourceGroups}]");
     let path = format!("/subscriptions/{}/resourceGroups/new", client.sim.spec().subscription_id);
     assert_eq!(client.put(&path, "2022-09-01", &json!({"location": "eastus"})).status, 500);
@@ -48,18 +48,18 @@ async fn applied_but_failed_without_an_operation_is_a_500_of_what_was_done() {
 }
 
 #[tokio::test]
-async fn success_but_not_applied_says_that_it_worked_and_does_nothing() {
+async fn success_but_not_applied_reports_success_without_effects() {
     let client = stopping_with("success-but-not-applied");
     let got = stop(&client);
     assert_eq!(ends(&client, &got).0, "Succeeded");
     assert_eq!(power(&client), "PowerState/running");
-    // The next try works.
+    // The second attempt works.
     client.done(stop(&client));
     assert_eq!(power(&client), "PowerState/stopped");
 }
 
 #[tokio::test]
-async fn reset_after_processing_breaks_the_connection_of_a_request_that_was_carried_out() {
+async fn reset_after_processing_breaks_the_connection_after_the_write() {
     let client = stopping_with("reset-after-processing");
     let url = with_version(&format!("{}/powerOff", pool(&client)), COMPUTE);
     assert!(client.try_send(&Method::POST, &url, &[], Some(&json!({"instanceIds": ["0"]}))).is_none());
@@ -67,7 +67,7 @@ async fn reset_after_processing_breaks_the_connection_of_a_request_that_was_carr
 }
 
 #[tokio::test]
-async fn allocation_failed_leaves_a_started_machine_stopped() {
+async fn allocation_failed_leaves_the_vm_stopped() {
     let client = Client::faulty(
         "faults: [{kind: allocation-failed, method: POST, type: Microsoft.Compute/virtualMachineScaleSets, action: start}]",
     );
@@ -111,7 +111,7 @@ async fn zrs_not_supported_leaves_a_failed_version_that_blocks_its_name() {
 }
 
 #[tokio::test]
-async fn status_url_missing_answers_404_while_the_resource_tells_the_truth() {
+async fn status_url_missing_is_404_while_the_resource_is_correct() {
     let client = Client::faulty("faults: [{kind: status-url-missing, type: operations, times: 2}]");
     let got = stop(&client);
     let status = client.send(&Method::GET, got.header("azure-asyncoperation"), None);
@@ -121,18 +121,18 @@ async fn status_url_missing_answers_404_while_the_resource_tells_the_truth() {
 }
 
 #[tokio::test]
-async fn stale_read_gives_what_was_there_before_the_last_write() {
+async fn stale_read_returns_the_state_before_the_last_write() {
     let client =
         Client::faulty("faults: [{kind: stale-read, method: GET, type: Microsoft.Compute/virtualMachineScaleSets}]");
     client.done(client.patch(&pool(&client), COMPUTE, &json!({"tags": {"run": "7"}})));
     let (stale, fresh) = (client.get(&pool(&client), COMPUTE), client.get(&pool(&client), COMPUTE));
     assert!(stale.body["tags"].get("run").is_none());
     assert_eq!(fresh.body["tags"]["run"], "7");
-    assert_ne!(stale.header("etag"), fresh.header("etag"), "so a write on the stale ETag is refused");
+    assert_ne!(stale.header("etag"), fresh.header("etag"), "a write with the stale ETag would be rejected");
 }
 
 #[tokio::test]
-async fn the_two_429s_have_the_bodies_of_arm_and_of_compute() {
+async fn arm_and_compute_throttling_have_different_bodies() {
     let client = Client::faulty(
         "faults: [{kind: throttled-arm, method: GET, type: '*/snapshots'}, {kind: throttled-compute, method: GET, type: '*/disks'}]",
     );
@@ -144,19 +144,19 @@ async fn the_two_429s_have_the_bodies_of_arm_and_of_compute() {
 }
 
 #[tokio::test]
-async fn token_expires_refuses_all_tokens_so_far_and_takes_new_ones() {
+async fn token_expires_invalidates_issued_tokens_only() {
     let mut client = Client::faulty("faults: [{kind: token-expires, type: operations}]");
     let got = stop(&client);
     let refused = client.send(&Method::GET, got.header("azure-asyncoperation"), None);
     assert_eq!((refused.status, refused.code()), (401, "ExpiredAuthenticationToken"));
     assert!(refused.header("www-authenticate").starts_with("Bearer "));
-    assert_eq!(client.get(&pool(&client), COMPUTE).status, 401, "the old token stays refused");
+    assert_eq!(client.get(&pool(&client), COMPUTE).status, 401, "the old token remains invalid");
     client.login();
     assert_eq!(client.operation(&got)["status"], "Succeeded");
 }
 
 #[tokio::test]
-async fn preempted_ends_an_operation_as_superseded() {
+async fn preempted_operation_reports_being_superseded() {
     let client = stopping_with("preempted");
     let got = stop(&client);
     assert_eq!(ends(&client, &got), ("Failed".into(), "OperationPreempted".into()));

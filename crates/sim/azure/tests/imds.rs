@@ -1,4 +1,4 @@
-//! The metadata service as machines and their agents use it.
+//! The metadata service as VMs and their agents use it.
 
 mod edges;
 
@@ -6,17 +6,17 @@ use std::net::IpAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use edges::{Got, HOST, NODE, arm, faulty, request, sim, start, subscriptions, token, with, world};
+use edges::{Got, HOST, NODE, arm, faulty, parse_world, request, sim, sim_with, start, subscriptions, token};
 use jiff::SignedDuration;
 use kiln_sim_azure::{Options, Sim, Speed, WorldSpec};
 use serde_json::{Value, json};
-use testkit::openapi::{Exchange, Specs};
+use testkit::openapi::{Exchange, require_specs};
 
 const METADATA: (&str, &str) = ("Metadata", "true");
 
 fn ask(sim: &Sim, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
     let path = format!("/vm/{NODE}{path}");
-    Got::of(sim.imds(None, &request(method, &path, headers, body)).answer().expect("an answer"))
+    Got::from_response(sim.imds(None, &request(method, &path, headers, body)).answer().expect("an answer"))
 }
 
 fn get(sim: &Sim, path: &str) -> Got {
@@ -25,7 +25,7 @@ fn get(sim: &Sim, path: &str) -> Got {
 
 fn from(sim: &Sim, peer: &str, path: &str) -> Got {
     let peer: IpAddr = peer.parse().expect("an address");
-    Got::of(sim.imds(Some(peer), &request("GET", path, &[METADATA], "")).answer().expect("an answer"))
+    Got::from_response(sim.imds(Some(peer), &request("GET", path, &[METADATA], "")).answer().expect("an answer"))
 }
 
 fn instance_path(sim: &Sim, number: u32) -> String {
@@ -37,17 +37,17 @@ fn instance_path(sim: &Sim, number: u32) -> String {
 }
 
 #[test]
-fn a_machine_is_told_by_its_address() {
+fn vm_is_identified_by_its_address() {
     let sim = sim();
     let path = "/metadata/instance/compute/osProfile/computerName?api-version=2021-02-01&format=text";
     assert_eq!(from(&sim, "10.240.0.1", path).text, NODE);
     assert_ne!(from(&sim, "10.240.0.2", path).text, NODE);
-    // As a listener for both families sees it.
+    // An IPv4-mapped address, as a dual-stack listener sees it.
     assert_eq!(from(&sim, "::ffff:10.240.0.1", path).text, NODE);
 }
 
 #[test]
-fn a_machine_is_told_by_its_vm_name_or_computer_name_in_the_path() {
+fn vm_is_identified_by_its_vm_name_or_computer_name_in_the_path() {
     let sim = sim();
     for name in [NODE, "k8s-agentpool1-26100436-vmss_0", "K8S-AGENTPOOL1-26100436-VMSS_0"] {
         let path =
@@ -57,18 +57,18 @@ fn a_machine_is_told_by_its_vm_name_or_computer_name_in_the_path() {
 }
 
 #[test]
-fn a_caller_that_is_no_machine_is_told_how_to_name_one() {
+fn error_explains_how_to_select_a_vm() {
     let sim = sim();
     let got = from(&sim, "127.0.0.1", "/metadata/instance?api-version=2021-02-01");
     assert_eq!(got.status, 404);
     let message = got.body["error"].as_str().expect("text");
     assert!(message.contains("127.0.0.1") && message.contains(&format!("/vm/{NODE}/metadata/instance")), "{message}");
-    let got = from(&sim, "127.0.0.1", "/vm/nobody/metadata/instance?api-version=2021-02-01");
-    assert!(got.status == 404 && got.text.contains("`nobody`"), "{}", got.text);
+    let got = from(&sim, "127.0.0.1", "/vm/unknown/metadata/instance?api-version=2021-02-01");
+    assert!(got.status == 404 && got.text.contains("`unknown`"), "{}", got.text);
 }
 
 #[test]
-fn instance_data_tell_of_the_machine_its_scale_set_image_and_network() {
+fn instance_metadata_has_vm_scale_set_image_and_network() {
     let sim = sim();
     let got = get(&sim, "/metadata/instance?api-version=2023-07-01");
     assert_eq!(got.status, 200, "{}", got.text);
@@ -108,34 +108,38 @@ fn instance_data_tell_of_the_machine_its_scale_set_image_and_network() {
     assert_eq!(got.body["network"]["interface"][0]["macAddress"], "000D3AF00001");
 }
 
-#[test]
-fn answers_follow_the_published_specification() {
-    let Some(specs) = Specs::find() else { return };
-    let sim = sim();
-    let token = format!("/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://{HOST}");
-    for path in [
-        "/metadata/versions",
-        "/metadata/instance?api-version=2023-07-01",
-        "/metadata/identity/info?api-version=2018-02-01",
-        &token,
-        "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://nowhere.example",
-        "/metadata/attested/document?api-version=2021-02-01",
-    ] {
-        let got = get(&sim, path);
-        let exchange = Exchange {
-            method: "GET".into(),
-            url: path.into(),
-            request: None,
-            status: got.status,
-            response: Some(got.body),
-        };
-        let findings = specs.check(&exchange);
-        assert!(findings.is_empty(), "{path}: {findings:?}");
+mod recordings {
+    use super::*;
+
+    #[test]
+    fn responses_conform_to_the_published_specification() {
+        let specs = require_specs();
+        let sim = sim();
+        let token = format!("/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://{HOST}");
+        for path in [
+            "/metadata/versions",
+            "/metadata/instance?api-version=2023-07-01",
+            "/metadata/identity/info?api-version=2018-02-01",
+            &token,
+            "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://nowhere.example",
+            "/metadata/attested/document?api-version=2021-02-01",
+        ] {
+            let got = get(&sim, path);
+            let exchange = Exchange {
+                method: "GET".into(),
+                url: path.into(),
+                request: None,
+                status: got.status,
+                response: Some(got.body),
+            };
+            let findings = specs.check(&exchange);
+            assert!(findings.is_empty(), "{path}: {findings:?}");
+        }
     }
 }
 
 #[test]
-fn leaves_are_text_branches_are_documents_or_lists_of_names() {
+fn leaves_are_text_and_branches_are_documents_or_name_lists() {
     let sim = sim();
     let at = |path: &str| get(&sim, &format!("/metadata/instance{path}"));
     let leaf = at("/compute/location?api-version=2021-02-01&format=text");
@@ -148,15 +152,15 @@ fn leaves_are_text_branches_are_documents_or_lists_of_names() {
         json!({"address": "10.240.0.0", "prefix": "16"})
     );
     assert_eq!(at("/compute?api-version=2021-02-01&format=xml").status, 400);
-    // Names are told apart by case.
+    // Names are case-sensitive.
     assert_eq!(at("/compute/Location?api-version=2021-02-01&format=text").status, 404);
     assert_eq!(at("/network/interface/1?api-version=2021-02-01").status, 404);
-    // azure-init asks for more than there is.
+    // azure-init requests fields that do not exist.
     assert_eq!(at("?api-version=2023-11-15&extended=true").status, 200);
 }
 
 #[test]
-fn a_field_is_there_from_its_version_on() {
+fn fields_appear_with_their_api_version() {
     let sim = sim();
     let field = |version: &str, field: &str| {
         get(&sim, &format!("/metadata/instance?api-version={version}")).body["compute"].get(field).cloned()
@@ -169,7 +173,7 @@ fn a_field_is_there_from_its_version_on() {
 }
 
 #[test]
-fn custom_data_are_never_in_the_metadata() {
+fn custom_data_is_never_in_the_metadata() {
     let sim = sim();
     let bytes = base64::engine::general_purpose::STANDARD
         .encode(sim.spec().pools[0].custom_data.as_deref().expect("custom data"));
@@ -178,7 +182,7 @@ fn custom_data_are_never_in_the_metadata() {
 }
 
 #[test]
-fn header_method_and_version_rules_hold() {
+fn header_method_and_version_are_checked() {
     let sim = sim();
     let path = "/metadata/instance?api-version=2021-02-01";
     let error = |got: Got| (got.status, got.body["error"].as_str().unwrap_or_default().to_owned());
@@ -202,14 +206,14 @@ fn header_method_and_version_rules_hold() {
 }
 
 #[test]
-fn versions_are_listed_without_header_and_version() {
+fn versions_are_listed_without_header_and_api_version() {
     let got = ask(&sim(), "GET", "/metadata/versions", &[], "");
     assert_eq!(got.status, 200);
     assert!(got.body["apiVersions"].as_array().expect("a list").contains(&json!("2021-02-01")));
 }
 
 #[test]
-fn user_data_changed_by_an_instance_update_are_in_the_next_read() {
+fn next_read_has_the_user_data_of_an_instance_update() {
     let sim = sim();
     let path = "/metadata/instance/compute/userData?api-version=2021-01-01&format=text";
     assert_eq!(get(&sim, path).text, "");
@@ -229,11 +233,11 @@ fn user_data_changed_by_an_instance_update_are_in_the_next_read() {
     assert_eq!(get(&sim, path).text, "Zmlyc3Q=");
     assert!(write("c2Vjb25k").status < 300);
     assert_eq!(get(&sim, path).text, "c2Vjb25k");
-    assert_eq!(from(&sim, "10.240.0.2", path).text, "", "another machine's are its own");
+    assert_eq!(from(&sim, "10.240.0.2", path).text, "", "other VMs keep their user data");
 }
 
 #[test]
-fn a_machine_gets_a_token_of_its_identity_that_opens_arm() {
+fn managed_identity_token_is_valid_for_arm() {
     let sim = sim();
     let got = get(&sim, &format!("/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://{HOST}"));
     assert_eq!(got.status, 200, "{}", got.text);
@@ -259,9 +263,9 @@ fn a_machine_gets_a_token_of_its_identity_that_opens_arm() {
 }
 
 #[test]
-fn an_identity_is_chosen_by_client_object_or_resource_id() {
+fn identity_is_selected_by_client_object_or_resource_id() {
     let identity = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/nodes";
-    let sim = with(world("pools: [{name: p, capacity: 1}]"));
+    let sim = sim_with(parse_world("pools: [{name: p, capacity: 1}]"));
     let ask = |query: &str| {
         let path = format!(
             "/vm/p_0/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://management.azure.com/{query}"
@@ -273,22 +277,22 @@ fn an_identity_is_chosen_by_client_object_or_resource_id() {
     assert_eq!(ask(&format!("&object_id={}", spec.identity.object_id)).body["object_id"], spec.identity.object_id);
     let set = instance_path(&sim, 0).replace("/virtualMachines/0", "");
     assert_eq!(ask(&format!("&msi_res_id={set}")).body["msi_res_id"], set);
-    for wrong in ["&client_id=nobody", "&object_id=nobody", &format!("&msi_res_id={identity}")] {
+    for wrong in ["&client_id=unknown", "&object_id=unknown", &format!("&msi_res_id={identity}")] {
         let got = ask(wrong);
         assert_eq!((got.status, got.body["error"].as_str()), (400, Some("invalid_request")), "{wrong}");
         assert_eq!(got.body["error_description"], "Identity not found", "{wrong}");
     }
     let both = format!("&client_id={}&object_id={}", spec.identity.client_id, spec.identity.object_id);
-    assert_eq!(ask(&both).status, 400, "one at a time");
+    assert_eq!(ask(&both).status, 400, "only one selector is allowed");
     let body = json!({"identity": {"type": "UserAssigned", "userAssignedIdentities": {identity: {}}}}).to_string();
     let bearer = format!("Bearer {}", token(&sim));
     let patched = arm(&sim, "PATCH", &format!("{set}?api-version=2024-03-01"), &[("authorization", &bearer)], &body);
     assert!(patched.status < 300, "{}", patched.text);
-    assert_eq!(ask(&format!("&msi_res_id={identity}")).status, 200, "it is assigned now");
+    assert_eq!(ask(&format!("&msi_res_id={identity}")).status, 200, "the identity is now assigned");
 }
 
 #[test]
-fn identity_errors_have_a_word_and_a_sentence() {
+fn identity_errors_have_code_and_description() {
     let sim = sim();
     let path = "/metadata/identity/oauth2/token?api-version=2018-02-01";
     for (got, status, word) in [
@@ -304,13 +308,13 @@ fn identity_errors_have_a_word_and_a_sentence() {
 }
 
 #[test]
-fn an_attested_document_is_refused_since_it_could_not_be_true() {
+fn attested_documents_are_not_supported() {
     let got = get(&sim(), "/metadata/attested/document?api-version=2021-02-01&nonce=1");
-    assert!(got.status == 404 && got.text.contains("signed by Azure"), "{}", got.text);
+    assert!(got.status == 404 && got.text.contains("cannot sign attested documents"), "{}", got.text);
 }
 
 #[test]
-fn being_updated_and_too_many_requests_come_on_demand() {
+fn gone_and_throttled_responses_can_be_injected() {
     let sim = faulty(
         "faults:\n- {kind: imds-gone, name: '*/instance*', times: 2}\n- {kind: imds-throttled, name: '*/identity/*'}\n",
     );
@@ -325,12 +329,12 @@ fn being_updated_and_too_many_requests_come_on_demand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_requests_in_a_second_are_the_limit_where_the_world_asks_for_it() {
-    let sim = with(world("throttling: true"));
+async fn five_requests_per_second_are_allowed_with_throttling() {
+    let sim = sim_with(parse_world("throttling: true"));
     let status = || get(&sim, "/metadata/versions").status;
     assert_eq!([(); 6].map(|()| status()), [200, 200, 200, 200, 200, 429]);
     let other = "/vm/k8s-agentpool1-26100436-vmss000001/metadata/versions";
-    assert_eq!(from(&sim, "127.0.0.1", other).status, 200, "each machine has its own limit");
+    assert_eq!(from(&sim, "127.0.0.1", other).status, 200, "each VM has its own limit");
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
     assert_eq!(status(), 200);
     let unlimited = edges::sim();
@@ -340,7 +344,7 @@ async fn five_requests_in_a_second_are_the_limit_where_the_world_asks_for_it() {
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 
 #[test]
-fn a_planned_event_is_seen_and_can_be_consented_to() {
+fn scheduled_event_is_listed_and_can_be_approved() {
     let sim = sim();
     assert_eq!(get(&sim, EVENTS).body, json!({"DocumentIncarnation": 0, "Events": []}));
     let planned = ask(&sim, "POST", "/kiln/events", &[], r#"{"EventType": "Preempt"}"#);
@@ -359,7 +363,7 @@ fn a_planned_event_is_seen_and_can_be_consented_to() {
     assert_eq!(ask(&sim, "POST", EVENTS, &[METADATA], &consent).status, 200);
     let seen = get(&sim, EVENTS).body;
     assert_eq!((&seen["DocumentIncarnation"], &seen["Events"][0]["EventStatus"]), (&json!(2), &json!("Started")));
-    // Saying it again changes nothing.
+    // Approving it again changes nothing.
     assert_eq!(ask(&sim, "POST", EVENTS, &[METADATA], &consent).status, 200);
     assert_eq!(get(&sim, EVENTS).body["DocumentIncarnation"], 2);
 
@@ -368,9 +372,9 @@ fn a_planned_event_is_seen_and_can_be_consented_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_starts_by_itself_when_its_notice_is_over() {
+async fn event_starts_when_its_notice_has_passed() {
     let sim = Sim::new(WorldSpec::default(), Options { speed: Speed::Factor(60.0), ..Options::instant(start()) })
-        .expect("a world");
+        .expect("a simulation");
     ask(&sim, "POST", "/kiln/events", &[], r#"{"EventType": "Freeze"}"#);
     let status = || get(&sim, EVENTS).body["Events"][0]["EventStatus"].clone();
     tokio::time::advance(std::time::Duration::from_secs(14)).await;
@@ -381,15 +385,15 @@ async fn an_event_starts_by_itself_when_its_notice_is_over() {
 }
 
 #[test]
-fn wrong_consents_and_plans_are_refused() {
+fn invalid_approvals_and_events_are_rejected() {
     let sim = sim();
     for body in ["", "{}", r#"{"StartRequests": [{"EventId": "none"}]}"#, r#"{"StartRequests": [1]}"#] {
         assert_eq!(ask(&sim, "POST", EVENTS, &[METADATA], body).status, 400, "{body}");
     }
     assert_eq!(ask(&sim, "POST", "/kiln/events", &[], r#"{"EventType": "Explode"}"#).status, 400);
     assert_eq!(ask(&sim, "PUT", EVENTS, &[METADATA], "").status, 405);
-    // The hand on the world is not the machine's.
+    // Guests have no access to control requests.
     let own =
         sim.imds(Some("10.240.0.1".parse().expect("an address")), &request("DELETE", "/kiln/events", &[METADATA], ""));
-    assert_eq!(Got::of(own.answer().expect("an answer")).status, 404);
+    assert_eq!(Got::from_response(own.answer().expect("an answer")).status, 404);
 }

@@ -1,9 +1,9 @@
-//! Each role action that the prototype operation needs can be denied, alone.
+//! Each role action that the prototype operation needs can be denied separately.
 
-#[expect(dead_code, reason = "each test binary uses its own part")]
+#[expect(dead_code, reason = "each test binary uses a part")]
 mod edges;
 
-use edges::{Got, arm, token, with, world};
+use edges::{Got, arm, parse_world, sim_with, token};
 use kiln_sim_azure::Sim;
 use serde_json::json;
 
@@ -12,9 +12,9 @@ const COMPUTE: &str = "2024-03-01";
 const GALLERY: &str = "2023-07-03";
 const DISK: &str = "2023-10-02";
 
-/// A world whose first client may do everything but this.
+/// An embedded Azure whose first client has every permission except this one.
 fn without(action: &str) -> Sim {
-    with(world(&format!("clients: [{{clientId: app, clientSecret: s, notActions: ['{action}']}}]")))
+    sim_with(parse_world(&format!("clients: [{{clientId: app, clientSecret: s, notActions: ['{action}']}}]")))
 }
 
 fn ask(sim: &Sim, method: &str, path: &str, version: &str, body: &str) -> Got {
@@ -25,8 +25,8 @@ fn ask(sim: &Sim, method: &str, path: &str, version: &str, body: &str) -> Got {
     arm(sim, method, &path, &[("authorization", &bearer), ("content-type", "application/json")], body)
 }
 
-/// The request is refused to a client without the action, in words that name it, and not to one that has it.
-fn deniable(action: &str, method: &str, path: &str, version: &str, body: &str) {
+/// Checks that a client without the action is rejected with an error that names it, and that a client with it is not.
+fn assert_deniable(action: &str, method: &str, path: &str, version: &str, body: &str) {
     let denied = ask(&without(action), method, path, version, body);
     assert_eq!(
         (denied.status, denied.body["error"]["code"].as_str()),
@@ -60,7 +60,7 @@ fn each_action_on_images_snapshots_and_disks_can_be_denied() {
         ("Microsoft.Compute/disks/read", "GET", "Microsoft.Compute/disks", DISK),
         ("Microsoft.Compute/disks/beginGetAccess/action", "POST", "Microsoft.Compute/disks/d/beginGetAccess", DISK),
     ] {
-        deniable(action, method, path, version, "");
+        assert_deniable(action, method, path, version, "");
     }
 }
 
@@ -84,7 +84,7 @@ fn each_action_on_scale_sets_and_their_instances_can_be_denied() {
         ("extensions/read", "GET", extension.clone()),
         ("extensions/delete", "DELETE", extension),
     ] {
-        deniable(&format!("{sets}/{action}"), method, &path, COMPUTE, "");
+        assert_deniable(&format!("{sets}/{action}"), method, &path, COMPUTE, "");
     }
 }
 
@@ -138,20 +138,20 @@ fn each_linked_action_can_be_denied() {
 }
 
 #[test]
-fn a_role_that_grants_nothing_opens_nothing_and_the_login_still_works() {
-    let sim = with(world("clients: [{clientId: app, clientSecret: s, actions: []}]"));
+fn empty_role_can_log_in_but_not_read() {
+    let sim = sim_with(parse_world("clients: [{clientId: app, clientSecret: s, actions: []}]"));
     assert_eq!(ask(&sim, "GET", SET, COMPUTE, "").status, 403);
 }
 
 #[test]
-fn the_machines_identity_has_roles_of_its_own() {
-    let sim = with(world("identity: {notActions: ['Microsoft.Compute/virtualMachineScaleSets/write']}"));
+fn managed_identity_has_its_own_roles() {
+    let sim = sim_with(parse_world("identity: {notActions: ['Microsoft.Compute/virtualMachineScaleSets/write']}"));
     let path = format!(
         "/vm/{}/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https://{}",
         edges::NODE,
         edges::HOST
     );
-    let got = Got::of(
+    let got = Got::from_response(
         sim.imds(None, &edges::request("GET", &path, &[("metadata", "true")], "")).answer().expect("an answer"),
     );
     let bearer = format!("Bearer {}", got.body["access_token"].as_str().expect("a token"));

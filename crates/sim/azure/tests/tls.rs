@@ -21,7 +21,7 @@ fn refused(folder: &Path, file: &str, words: &str) {
 }
 
 #[test]
-fn certificates_are_made_once_and_keys_are_private() {
+fn certificates_are_created_once_with_private_keys() {
     let folder = tempfile::tempdir().expect("a folder");
     let tls = folder.path().join("tls");
     let made = open(&tls).expect("certificates");
@@ -36,7 +36,7 @@ fn certificates_are_made_once_and_keys_are_private() {
 }
 
 #[test]
-fn a_new_name_renews_the_servers_certificate_and_keeps_the_ca() {
+fn new_name_renews_the_server_certificate_and_keeps_the_ca() {
     let folder = tempfile::tempdir().expect("a folder");
     open(folder.path()).expect("certificates");
     let read = |name: &str| fs::read(folder.path().join(name)).expect(name);
@@ -47,14 +47,14 @@ fn a_new_name_renews_the_servers_certificate_and_keeps_the_ca() {
 }
 
 #[test]
-fn a_name_that_cannot_be_is_named() {
+fn invalid_name_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = Tls::open(folder.path(), &["not a name".to_owned()], now()).expect_err("a bad name").to_string();
     assert!(error.contains("`not a name`"), "{error}");
 }
 
 #[test]
-fn a_damaged_or_missing_file_is_named() {
+fn damaged_or_missing_file_is_named() {
     for (file, bytes, words) in [
         ("ca.pem", Some("rubbish"), "not a certificate"),
         ("server.pem", Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "delete the folder"),
@@ -73,7 +73,7 @@ fn a_damaged_or_missing_file_is_named() {
 }
 
 #[test]
-fn a_key_of_another_certificate_is_noticed() {
+fn mismatched_key_is_detected() {
     let [one, two] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     open(one.path()).expect("certificates");
     open(two.path()).expect("certificates");
@@ -84,7 +84,7 @@ fn a_key_of_another_certificate_is_noticed() {
 }
 
 #[test]
-fn an_expired_certificate_is_named() {
+fn expired_certificate_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     open(folder.path()).expect("certificates");
     let later = now() + SignedDuration::from_hours(24 * 366 * 10);

@@ -1,6 +1,6 @@
 //! The wire server as agents use it.
 
-#[expect(dead_code, reason = "each test binary uses its own part")]
+#[expect(dead_code, reason = "each test binary uses a part")]
 mod edges;
 
 use edges::{Got, NODE, request, sim};
@@ -12,12 +12,12 @@ const VERSION: (&str, &str) = ("x-ms-version", "2012-11-30");
 fn ask(sim: &Sim, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
     let path = format!("/vm/{NODE}{path}");
     let headers: Vec<_> = [("host", "127.0.0.1:80")].iter().chain(headers).copied().collect();
-    Got::of(sim.wire(None, &request(method, &path, &headers, body)).answer().expect("an answer"))
+    Got::from_response(sim.wire(None, &request(method, &path, &headers, body)).answer().expect("an answer"))
 }
 
 fn health(sim: &Sim) -> Value {
     let path = format!("/vm/{NODE}/kiln/health");
-    Got::of(sim.imds(None, &request("GET", &path, &[], "")).answer().expect("an answer")).body
+    Got::from_response(sim.imds(None, &request("GET", &path, &[], "")).answer().expect("an answer")).body
 }
 
 /// The text of the first element with this name.
@@ -57,7 +57,7 @@ fn send(sim: &Sim, body: &str) -> Got {
 }
 
 #[test]
-fn the_versions_that_agents_look_for_are_listed_to_anybody() {
+fn protocol_versions_are_listed_without_a_version_header() {
     let got = ask(&sim(), "GET", "/?comp=versions", &[], "");
     assert_eq!((got.status, got.header("content-type")), (200, "text/xml; charset=utf-8"));
     let document = roxmltree::Document::parse(&got.text).expect("XML");
@@ -65,7 +65,7 @@ fn the_versions_that_agents_look_for_are_listed_to_anybody() {
 }
 
 #[test]
-fn the_goal_state_names_container_and_instance_and_where_the_shared_configuration_is() {
+fn goal_state_has_container_instance_and_shared_config_url() {
     let sim = sim();
     let got = ask(&sim, "GET", "/machine/?comp=goalstate", &[VERSION], "");
     let url = element(&got.text, "SharedConfig");
@@ -80,11 +80,15 @@ fn the_goal_state_names_container_and_instance_and_where_the_shared_configuratio
     let peer = Some("10.240.0.2".parse().expect("an address"));
     let other =
         sim.wire(peer, &request("GET", "/machine/?comp=goalstate", &[VERSION], "")).answer().expect("an answer");
-    assert_ne!(element(&Got::of(other).text, "InstanceId"), goal(&sim).instance, "told by its address");
+    assert_ne!(
+        element(&Got::from_response(other).text, "InstanceId"),
+        goal(&sim).instance,
+        "the VM is identified by its address"
+    );
 }
 
 #[test]
-fn the_version_header_is_required_and_must_be_a_known_one() {
+fn version_header_is_required_and_checked() {
     let sim = sim();
     assert_eq!(ask(&sim, "GET", "/machine/?comp=goalstate", &[], "").status, 400);
     assert_eq!(ask(&sim, "GET", "/machine/?comp=goalstate", &[("x-ms-version", "2099-01-01")], "").status, 400);
@@ -93,7 +97,7 @@ fn the_version_header_is_required_and_must_be_a_known_one() {
 }
 
 #[test]
-fn a_health_report_in_xml_is_kept_and_can_be_seen() {
+fn health_report_in_xml_is_stored() {
     let sim = sim();
     assert_eq!(health(&sim), Value::Null);
     let goal = goal(&sim);
@@ -113,7 +117,7 @@ fn a_health_report_in_xml_is_kept_and_can_be_seen() {
 }
 
 #[test]
-fn a_health_report_that_is_malformed_or_of_another_container_is_refused() {
+fn malformed_or_foreign_health_report_is_rejected() {
     let sim = sim();
     let goal = goal(&sim);
     let good = report(&goal, "<State>Ready</State>");
@@ -130,11 +134,11 @@ fn a_health_report_that_is_malformed_or_of_another_container_is_refused() {
     }
     assert_eq!(send(&sim, &good.replace(&goal.container, "another")).status, 410);
     assert_eq!(ask(&sim, "POST", "/machine/?comp=health", &[], &good).status, 400, "no version");
-    assert_eq!(health(&sim), Value::Null, "nothing of it was kept");
+    assert_eq!(health(&sim), Value::Null, "rejected reports are not stored");
 }
 
 #[test]
-fn a_provisioning_report_in_json_is_kept_and_can_be_seen() {
+fn provisioning_report_in_json_is_stored() {
     let sim = sim();
     let headers = [
         ("content-type", "application/json"),
@@ -168,5 +172,5 @@ fn a_provisioning_report_in_json_is_kept_and_can_be_seen() {
         400
     );
     assert_eq!(ask(&sim, "GET", "/provisioning/health", &headers, "").status, 405);
-    assert_eq!(health(&sim)["state"], "Ready", "what was refused was not kept");
+    assert_eq!(health(&sim)["state"], "Ready", "rejected reports are not stored");
 }

@@ -1,4 +1,4 @@
-//! How clients get in: a token, and a kubeconfig that holds it.
+//! Client access: a bearer token, and a kubeconfig that contains it.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -13,21 +13,18 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde_json::json;
 
-/// What lets a client in. It does not print itself.
+/// The bearer token of the clients. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// What can go wrong with the files that let clients in.
+/// Errors of the token and kubeconfig files.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The kept token is none.
-    #[error("{}: not a token; delete the file to have a new one made", path.display())]
+    #[error("{}: invalid token; delete the file to generate a new one", path.display())]
     NoToken { path: PathBuf },
-    /// The system has no randomness to give.
-    #[error("no random numbers for a token")]
+    #[error("the system has no random numbers for a token")]
     Random,
 }
 
@@ -38,14 +35,14 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A new one that nobody can guess.
+    /// A new random token.
     pub fn random() -> Result<Self, AccessError> {
         let mut bytes = [0; 24];
         kiln_tls::provider().secure_random.fill(&mut bytes).map_err(|_| AccessError::Random)?;
         Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// The token in a file, made there when there is none.
+    /// The token in a file. A missing file is created with a new token.
     pub fn open(path: &Path) -> Result<Self, AccessError> {
         match fs::read_to_string(path) {
             Ok(text) if text.trim().len() >= 16 => Ok(Self(text.trim().to_owned())),
@@ -59,16 +56,17 @@ impl Token {
         }
     }
 
-    /// Whether a request shows it.
+    /// Whether a request carries the token.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
-        let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let Some(shown) = shown.strip_prefix("Bearer ").map(str::trim) else { return false };
-        // All bytes are looked at, so that the time tells nothing of how many were right.
-        shown.len() == self.0.len() && shown.bytes().zip(self.0.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+        let presented = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let Some(presented) = presented.strip_prefix("Bearer ").map(str::trim) else { return false };
+        // Compares all bytes, so that the time does not depend on how many were right.
+        presented.len() == self.0.len()
+            && presented.bytes().zip(self.0.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
     }
 }
 
-/// Writes a kubeconfig for the server at `address`: JSON, which is YAML too. Only its owner can read it.
+/// Writes a kubeconfig for the server at `address`, as JSON, which is valid YAML. Only the owner can read it.
 pub fn write_kubeconfig(path: &Path, address: SocketAddr, ca_file: &Path, token: &Token) -> Result<(), AccessError> {
     let ca = fs::read(ca_file).map_err(|source| AccessError::Io { path: ca_file.to_owned(), source })?;
     let config = json!({
@@ -82,7 +80,7 @@ pub fn write_kubeconfig(path: &Path, address: SocketAddr, ca_file: &Path, token:
     write(path, &format!("{config:#}\n"))
 }
 
-/// Whole or not at all, and for the owner alone from the first byte on.
+/// Writes a file atomically, readable only by its owner from the start.
 fn write(path: &Path, text: &str) -> Result<(), AccessError> {
     let io = |source| AccessError::Io { path: path.to_owned(), source };
     let new = path.with_extension("new");
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_kept_knows_itself_and_does_not_print() {
+    fn token_is_persistent_comparable_and_not_printable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let token = Token::open(&path).unwrap();

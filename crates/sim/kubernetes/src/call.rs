@@ -1,4 +1,4 @@
-//! A request, taken apart: what it is about, what is to be done, and with which options.
+//! A parsed request: its target, verb and options.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -7,20 +7,20 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
-use crate::resource::{Resource, Sort, Subresource, VERSION};
+use crate::resource::{ObjectKind, Resource, Subresource, VERSION};
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A resource, one of its objects, or something below that.
+    /// A resource, one of its objects, or a subresource.
     Resource { resource: &'static Resource, namespace: Option<String>, name: Option<String>, sub: Option<Subresource> },
-    /// The review of one's own permissions.
+    /// `SelfSubjectAccessReview`.
     AccessReview,
     /// Anything else: discovery, health, version.
     Other(String),
 }
 
-/// A request in parts.
+/// A parsed request.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: &'a Method,
@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// A query parameter, empty when it is not given.
+    /// A query parameter; empty if it is missing.
     pub(crate) fn option(&self, name: &str) -> &str {
         self.query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
@@ -63,7 +63,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether what is asked for is only to be tried.
+    /// Whether this is a dry run.
     pub(crate) fn dry_run(&self) -> Result<bool> {
         match self.option("dryRun") {
             "" => Ok(false),
@@ -72,7 +72,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The body, where it has to be an object of JSON.
+    /// The body, which must be a JSON object.
     pub(crate) fn json(&self) -> Result<Value> {
         if !matches!(self.content_type.as_str(), "" | "application/json") {
             return Err(ApiError::media_type(&["application/json"]));
@@ -80,12 +80,12 @@ impl<'a> Call<'a> {
         let value: Value = serde_json::from_slice(self.body)
             .map_err(|error| ApiError::bad(format!("couldn't get version/kind; json parse error: {error}")))?;
         if !value.is_object() {
-            return Err(ApiError::bad("couldn't get version/kind; json parse error: the body is no object"));
+            return Err(ApiError::bad("couldn't get version/kind; json parse error: the body is not an object"));
         }
         Ok(value)
     }
 
-    /// The body, where there need not be one.
+    /// The body, if there is one.
     pub(crate) fn json_if_any(&self) -> Result<Option<Value>> {
         if self.body.is_empty() { Ok(None) } else { self.json().map(Some) }
     }
@@ -98,15 +98,15 @@ impl<'a> Call<'a> {
         self.body
     }
 
-    /// Whether the answer can be what the client takes.
-    pub(crate) fn takes_json(&self) -> bool {
+    /// Whether the client accepts JSON.
+    pub(crate) fn accepts_json(&self) -> bool {
         self.accept.is_empty()
             || self.accept.split(',').any(|one| {
                 matches!(one.split(';').next().map(str::trim), Some("application/json" | "application/*" | "*/*"))
             })
     }
 
-    /// The first form in `Accept` of those that the server can give an answer in: `Table`, or metadata alone.
+    /// The first supported representation in `Accept`: the object, a `Table`, or only metadata.
     pub(crate) fn form(&self) -> Form {
         self.accept
             .split(',')
@@ -130,7 +130,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// How objects are shown.
+/// The representation of objects in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Plain,
@@ -185,10 +185,10 @@ fn target(path: &str) -> Result<Target> {
             Some(known.ok_or_else(ApiError::no_such_path)?)
         }
     };
-    // An object of a namespace has no path without one; the namespaces themselves are in none.
+    // Namespaced objects need a namespace in the path; Namespace objects must not have one.
     if (namespace.is_some() && !resource.namespaced)
         || (namespace.is_none() && resource.namespaced && name.is_some())
-        || (namespace.is_some() && resource.sort == Sort::Namespace)
+        || (namespace.is_some() && resource.object_kind == ObjectKind::Namespace)
     {
         return Err(ApiError::no_such_path());
     }
@@ -201,7 +201,7 @@ mod tests {
 
     type Parts = (&'static str, Option<String>, Option<String>, Option<Subresource>);
 
-    fn of(path: &str) -> Option<Parts> {
+    fn parse(path: &str) -> Option<Parts> {
         match target(path).ok()? {
             Target::Resource { resource, namespace, name, sub } => Some((resource.plural, namespace, name, sub)),
             _ => None,
@@ -209,27 +209,30 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_resources_objects_and_what_is_below_them() {
+    fn paths_are_parsed_into_resources_objects_and_subresources() {
         let text = |text: &str| Some(text.to_owned());
-        assert_eq!(of("/api/v1/nodes"), Some(("nodes", None, None, None)));
-        assert_eq!(of("/api/v1/pods"), Some(("pods", None, None, None)));
-        assert_eq!(of("/api/v1/namespaces/a"), Some(("namespaces", None, text("a"), None)));
-        assert_eq!(of("/api/v1/namespaces/a/status"), Some(("namespaces", None, text("a"), Some(Subresource::Status))));
+        assert_eq!(parse("/api/v1/nodes"), Some(("nodes", None, None, None)));
+        assert_eq!(parse("/api/v1/pods"), Some(("pods", None, None, None)));
+        assert_eq!(parse("/api/v1/namespaces/a"), Some(("namespaces", None, text("a"), None)));
         assert_eq!(
-            of("/api/v1/namespaces/a/pods/b/eviction"),
+            parse("/api/v1/namespaces/a/status"),
+            Some(("namespaces", None, text("a"), Some(Subresource::Status)))
+        );
+        assert_eq!(
+            parse("/api/v1/namespaces/a/pods/b/eviction"),
             Some(("pods", text("a"), text("b"), Some(Subresource::Eviction)))
         );
         assert_eq!(
-            of("/apis/policy/v1/namespaces/a/poddisruptionbudgets/b"),
+            parse("/apis/policy/v1/namespaces/a/poddisruptionbudgets/b"),
             Some(("poddisruptionbudgets", text("a"), text("b"), None))
         );
         for bad in ["/api/v1/pods/b", "/api/v1/namespaces/a/nodes/b", "/api/v1/services", "/api/v1/nodes/a/proxy"] {
-            assert_eq!(of(bad), None, "{bad}");
+            assert_eq!(parse(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn the_first_form_that_is_known_counts() {
+    fn first_supported_representation_in_accept_wins() {
         let form = |accept: &str| {
             let request = Request::get("/api/v1/nodes").header(ACCEPT, accept).body(Bytes::new()).unwrap();
             Call::new(&request).unwrap().form()

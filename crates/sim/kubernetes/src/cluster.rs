@@ -1,4 +1,4 @@
-//! The API server as a state machine: a request and the time in, an answer out. Nothing here waits or does I/O but the journal.
+//! The API server as a state machine: request and time in, response out. Its only I/O is the journal.
 
 use std::path::Path;
 
@@ -9,22 +9,22 @@ use kiln_sim_store::{Journal, JournalError};
 use serde_json::json;
 
 use crate::call::{Call, Target};
-use crate::delete::{self, Deleted, Options};
+use crate::delete::{self, DeleteOutcome, Options};
 use crate::error::{ApiError, Result};
 use crate::list::{self, List};
-use crate::resource::{Resource, Sort, Subresource};
-use crate::show::View;
+use crate::resource::{ObjectKind, Resource, Subresource};
+use crate::response::View;
 use crate::store::{Object, Store};
 use crate::watch::Watch;
-use crate::{control, discovery, meta, patch, pods, show, write};
+use crate::{control, discovery, meta, patch, pods, response, write};
 
 /// The namespaces that every cluster has.
-const SPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+const DEFAULT_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// What a request comes to.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Answer(Response<Bytes>),
+    Response(Response<Bytes>),
     Watch(Box<Watch>),
 }
 
@@ -33,36 +33,36 @@ pub(crate) enum Outcome {
 pub(crate) struct Cluster {
     pub(crate) store: Store,
     journal: Option<Journal>,
-    /// Pods without a node get one.
+    /// Whether unbound pods are scheduled.
     pub(crate) schedules: bool,
-    /// When time was last looked at.
+    /// The last time that [`Cluster::tick`] ran.
     ticked: Timestamp,
 }
 
 impl Cluster {
-    /// A new cluster in memory.
+    /// A new in-memory cluster.
     pub(crate) fn new(seed: u64, now: Timestamp) -> Self {
         let mut cluster = Self { store: Store::new(seed), journal: None, schedules: false, ticked: now };
-        cluster.furnish(now);
+        cluster.create_default_namespaces(now);
         cluster
     }
 
-    /// The cluster in a state folder, made there when it is new.
+    /// The cluster of a state folder, created if it is missing.
     pub(crate) fn open(folder: &Path, seed: u64, now: Timestamp) -> std::result::Result<Self, JournalError> {
         let mut store = Store::new(seed);
         let (journal, _) = Journal::open(&folder.join("cluster.log"), &mut store)?;
         let mut cluster = Self { store, journal: Some(journal), schedules: false, ticked: now };
-        cluster.furnish(now);
+        cluster.create_default_namespaces(now);
         cluster.commit()?;
         Ok(cluster)
     }
 
-    fn furnish(&mut self, now: Timestamp) {
-        let spaces = Sort::Namespace.resource();
-        for name in SPACES {
+    fn create_default_namespaces(&mut self, now: Timestamp) {
+        let spaces = ObjectKind::Namespace.resource();
+        for name in DEFAULT_NAMESPACES {
             if self.store.get(spaces, "", name).is_none() {
                 let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-                write::create_object(&mut self.store, spaces, space, now, false).expect("a name without fault");
+                write::create_object(&mut self.store, spaces, space, now, false).expect("the name is valid");
             }
         }
     }
@@ -74,28 +74,28 @@ impl Cluster {
         }
     }
 
-    /// What a request comes to at a time. What it changed is on disk before the answer leaves.
-    pub(crate) fn answer(&mut self, request: &Request<Bytes>, now: Timestamp) -> Outcome {
+    /// Handles a request. Its changes are on disk before the response is sent.
+    pub(crate) fn handle(&mut self, request: &Request<Bytes>, now: Timestamp) -> Outcome {
         self.tick(now);
         let from = self.store.revision();
         let outcome = Call::new(request).and_then(|call| self.call(&call, now));
         control::settle(&mut self.store, from, self.schedules, now);
         if let Err(error) = self.commit() {
-            let error = ApiError::internal(format!("the cluster could not be saved: {error}"));
-            return Outcome::Answer(error.response());
+            let error = ApiError::internal(format!("cannot save the cluster: {error}"));
+            return Outcome::Response(error.response());
         }
-        outcome.unwrap_or_else(|error| Outcome::Answer(error.response()))
+        outcome.unwrap_or_else(|error| Outcome::Response(error.response()))
     }
 
-    /// Does what is due by time alone, and keeps it: a revision that was seen is never given twice.
-    pub(crate) fn pass(&mut self, now: Timestamp) -> std::result::Result<(), JournalError> {
+    /// Applies changes that only depend on time, and saves them: a revision that a client has seen is never reused.
+    pub(crate) fn advance(&mut self, now: Timestamp) -> std::result::Result<(), JournalError> {
         self.tick(now);
         self.commit()
     }
 
     fn tick(&mut self, now: Timestamp) {
-        let pace = SignedDuration::from_secs(control::TICK_SECONDS.cast_signed());
-        if now < self.ticked + pace {
+        let interval = SignedDuration::from_secs(control::TICK_SECONDS.cast_signed());
+        if now < self.ticked + interval {
             return;
         }
         self.ticked = now;
@@ -105,15 +105,15 @@ impl Cluster {
     }
 
     fn call(&mut self, call: &Call<'_>, now: Timestamp) -> Result<Outcome> {
-        let answer = match &call.target {
-            Target::Other(path) => discovery::answer(call, path)?,
-            _ if !call.takes_json() => return Err(ApiError::not_acceptable()),
+        let response = match &call.target {
+            Target::Other(path) => discovery::handle(call, path)?,
+            _ if !call.accepts_json() => return Err(ApiError::not_acceptable()),
             Target::AccessReview => review(call)?,
             Target::Resource { resource, namespace, name, sub } => {
                 return self.resource(call, resource, (namespace.as_deref(), name.as_deref()), *sub, now);
             }
         };
-        Ok(Outcome::Answer(answer))
+        Ok(Outcome::Response(response))
     }
 
     fn resource(
@@ -128,23 +128,23 @@ impl Cluster {
         let view = View::new(call, resource, now);
         let space = namespace.unwrap_or_default();
         let status = sub == Some(Subresource::Status);
-        let answer = match (call.method, name, sub) {
+        let response = match (call.method, name, sub) {
             (&Method::GET, _, None) if call.flag("watch") => {
                 let watch = Watch::start(store, call, resource, (namespace, name), now)?;
                 return Ok(Outcome::Watch(Box::new(watch)));
             }
             (&Method::GET, None, None) => view.list(&list::list(store, call, resource, namespace)?),
             (&Method::GET, Some(name), None | Some(Subresource::Status)) => {
-                show::json(StatusCode::OK, &view.object(&find(store, resource, space, name)?))
+                response::json(StatusCode::OK, &view.object(&find(store, resource, space, name)?))
             }
             (&Method::POST, None, None) => view.written(&write::create(store, call, resource, namespace, now)?),
             (&Method::POST, Some(name), Some(Subresource::Binding)) => {
                 pods::bind(store, call, (space, name), now)?;
-                show::success(StatusCode::CREATED)
+                response::success(StatusCode::CREATED)
             }
             (&Method::POST, Some(name), Some(Subresource::Eviction)) => {
                 pods::evict(store, call, (space, name), now)?;
-                show::success(StatusCode::CREATED)
+                response::success(StatusCode::CREATED)
             }
             (&Method::PUT, Some(name), None | Some(Subresource::Status)) => {
                 view.written(&write::update(store, call, resource, (namespace, name), status, now)?)
@@ -154,7 +154,7 @@ impl Cluster {
             }
             (&Method::DELETE, Some(name), None) => {
                 let object = find(store, resource, space, name)?;
-                let options = Options::of_call(call)?;
+                let options = Options::from_call(call)?;
                 view.deleted(&delete::delete(store, resource.stored(), &object, &options, now)?)
             }
             (&Method::DELETE, None, None) => {
@@ -165,7 +165,7 @@ impl Cluster {
             }
             (method, ..) => return Err(ApiError::method(resource, &method.as_str().to_ascii_lowercase())),
         };
-        Ok(Outcome::Answer(answer))
+        Ok(Outcome::Response(response))
     }
 }
 
@@ -181,11 +181,11 @@ fn delete_all(
     now: Timestamp,
 ) -> Result<List> {
     let mut list = list::list(store, call, resource, namespace)?;
-    let options = Options::of_call(call)?;
+    let options = Options::from_call(call)?;
     let mut items = Vec::new();
     for object in &list.items {
         match delete::delete(store, resource.stored(), object, &options, now)? {
-            Deleted::Gone(object) | Deleted::Pending(object) => items.push(object),
+            DeleteOutcome::Gone(object) | DeleteOutcome::Pending(object) => items.push(object),
         }
     }
     list.items = items;
@@ -193,7 +193,7 @@ fn delete_all(
     Ok(list)
 }
 
-/// Whoever has the one token may do everything that the server does.
+/// The token grants full access, so only resources that the server does not serve are denied.
 fn review(call: &Call<'_>) -> Result<Response<Bytes>> {
     if *call.method != Method::POST {
         return Err(ApiError::method_of_path());
@@ -211,5 +211,5 @@ fn review(call: &Call<'_>) -> Result<Response<Bytes>> {
     } else {
         json!({"allowed": false, "reason": "this server does not have the resource"})
     };
-    Ok(show::json(StatusCode::CREATED, &review))
+    Ok(response::json(StatusCode::CREATED, &review))
 }

@@ -1,4 +1,4 @@
-//! Deleting: at once, with grace, or when the last finalizer lets go.
+//! Deletion: at once, after a grace period, or when the last finalizer is removed.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use crate::call::Call;
 use crate::error::{ApiError, Result};
 use crate::meta;
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 use crate::store::{Object, Store};
 
-/// Holds an owner until its dependents were let go.
+/// The finalizer of an owner until its dependents are orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
-/// Holds an owner until its dependents are gone.
+/// The finalizer of an owner until its dependents are deleted.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// How to delete.
+/// Delete options.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     pub(crate) grace: Option<i64>,
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     pub(crate) dry_run: bool,
 }
 
-/// What becomes of those that an object owns.
+/// The propagation policy for dependents of a deleted object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Propagation {
     #[default]
@@ -34,8 +34,8 @@ pub(crate) enum Propagation {
 }
 
 impl Options {
-    /// From a `DeleteOptions` object.
-    pub(crate) fn of_object(object: &Value) -> Result<Self> {
+    /// Reads a `DeleteOptions` object.
+    pub(crate) fn from_object(object: &Value) -> Result<Self> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         Ok(Self {
             grace: object.get("gracePeriodSeconds").and_then(Value::as_i64),
@@ -46,10 +46,10 @@ impl Options {
         })
     }
 
-    /// From the body, or else from the query.
-    pub(crate) fn of_call(call: &Call<'_>) -> Result<Self> {
+    /// Reads the options from the body, or else from the query.
+    pub(crate) fn from_call(call: &Call<'_>) -> Result<Self> {
         let mut options = match call.json_if_any()? {
-            Some(body) => Self::of_object(&body)?,
+            Some(body) => Self::from_object(&body)?,
             None => Self {
                 grace: call.number("gracePeriodSeconds")?,
                 propagation: propagation(call.option("propagationPolicy"), None)?,
@@ -73,71 +73,75 @@ fn propagation(policy: &str, orphan: Option<&Value>) -> Result<Propagation> {
     }
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Debug, Clone)]
-pub(crate) enum Deleted {
-    /// The object is gone.
+pub(crate) enum DeleteOutcome {
     Gone(Object),
-    /// It goes later.
+    /// The object remains until its grace period or finalizers end.
     Pending(Object),
 }
 
-/// Deletes one object.
 pub(crate) fn delete(
     store: &mut Store,
     resource: &'static Resource,
     object: &Object,
     options: &Options,
     now: Timestamp,
-) -> Result<Deleted> {
+) -> Result<DeleteOutcome> {
     let name = meta::name(object);
     check_preconditions(resource, object, options)?;
-    if resource.sort == Sort::Namespace && matches!(name, "default" | "kube-system" | "kube-public") {
+    if resource.object_kind == ObjectKind::Namespace && matches!(name, "default" | "kube-system" | "kube-public") {
         return Err(ApiError::forbidden(resource, name, "this namespace may not be deleted"));
     }
     let mut new = Value::clone(object);
-    hold(&mut new, options.propagation);
-    let pending = match resource.sort {
-        Sort::Namespace => {
-            mark(&mut new, now, 0);
+    add_finalizer(&mut new, options.propagation);
+    let pending = match resource.object_kind {
+        ObjectKind::Namespace => {
+            mark_deleted(&mut new, now, 0);
             new["status"]["phase"] = json!("Terminating");
             true
         }
-        Sort::Pod => grace(&mut new, options.grace, now) > 0 || !meta::finalizers(&new).is_empty(),
+        ObjectKind::Pod => grace(&mut new, options.grace, now) > 0 || !meta::finalizers(&new).is_empty(),
         _ if meta::finalizers(&new).is_empty() => false,
         _ => {
-            mark(&mut new, now, 0);
+            mark_deleted(&mut new, now, 0);
             true
         }
     };
     if options.dry_run {
         let new = Object::new(new);
-        return Ok(if pending { Deleted::Pending(new) } else { Deleted::Gone(new) });
+        return Ok(if pending { DeleteOutcome::Pending(new) } else { DeleteOutcome::Gone(new) });
     }
     if pending {
         let unchanged = new == **object;
-        return Ok(Deleted::Pending(if unchanged { object.clone() } else { store.put(resource.sort, new) }));
+        return Ok(DeleteOutcome::Pending(if unchanged {
+            object.clone()
+        } else {
+            store.put(resource.object_kind, new)
+        }));
     }
-    let gone = store.remove(resource.sort, meta::namespace(object), name);
-    Ok(Deleted::Gone(gone.unwrap_or_else(|| object.clone())))
+    let gone = store.remove(resource.object_kind, meta::namespace(object), name);
+    Ok(DeleteOutcome::Gone(gone.unwrap_or_else(|| object.clone())))
 }
 
 pub(crate) fn check_preconditions(resource: &Resource, object: &Value, options: &Options) -> Result<()> {
-    let refuse = |what: &str, asked: &str, is: &str, end: &str| {
-        let why = format!("the {what} in the precondition ({asked}) does not match the {what} in record ({is}). {end}");
+    let reject = |field: &str, requested: &str, actual: &str, end: &str| {
+        let why = format!(
+            "the {field} in the precondition ({requested}) does not match the {field} in record ({actual}). {end}"
+        );
         Err(ApiError::precondition(resource, meta::name(object), &why))
     };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != meta::uid(object)) {
-        return refuse("UID", uid, meta::uid(object), "The object might have been deleted and then recreated");
+        return reject("UID", uid, meta::uid(object), "The object might have been deleted and then recreated");
     }
-    let is = meta::resource_version(object);
-    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != is) {
-        return refuse("ResourceVersion", version, is, "The object might have been modified");
+    let actual = meta::resource_version(object);
+    if let Some(version) = options.resource_version.as_deref().filter(|version| *version != actual) {
+        return reject("ResourceVersion", version, actual, "The object might have been modified");
     }
     Ok(())
 }
 
-fn hold(object: &mut Value, propagation: Propagation) {
+fn add_finalizer(object: &mut Value, propagation: Propagation) {
     let finalizer = match propagation {
         Propagation::Background => return,
         Propagation::Foreground => FOREGROUND,
@@ -151,8 +155,8 @@ fn hold(object: &mut Value, propagation: Propagation) {
     }
 }
 
-/// Dates the end of an object, once.
-fn mark(object: &mut Value, end: Timestamp, grace: i64) {
+/// Sets the deletion timestamp, once.
+fn mark_deleted(object: &mut Value, end: Timestamp, grace: i64) {
     if !meta::is_terminating(object) {
         let metadata = meta::metadata(object);
         metadata.insert("deletionTimestamp".to_owned(), json!(meta::time(end)));
@@ -160,26 +164,26 @@ fn mark(object: &mut Value, end: Timestamp, grace: i64) {
     }
 }
 
-/// Gives a pod its time to end, or less of it than it had. What is left is 0 when nothing waits for it.
-fn grace(pod: &mut Value, asked: Option<i64>, now: Timestamp) -> i64 {
+/// Sets or shortens the grace period of a pod, and returns it. It is 0 if no kubelet has to stop the pod.
+fn grace(pod: &mut Value, requested: Option<i64>, now: Timestamp) -> i64 {
     let ended = matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed");
-    let asked = asked.map(|asked| if asked < 0 { 1 } else { asked });
+    let requested = requested.map(|requested| if requested < 0 { 1 } else { requested });
     if meta::is_terminating(pod) {
-        let had = meta::deletion_grace(pod).unwrap_or_default();
-        let Some(asked) = asked.filter(|asked| *asked < had) else { return had };
+        let current = meta::deletion_grace(pod).unwrap_or_default();
+        let Some(requested) = requested.filter(|requested| *requested < current) else { return current };
         let end = meta::text(pod, "/metadata/deletionTimestamp").parse::<Timestamp>().unwrap_or(now);
-        let end = (end - SignedDuration::from_secs(had - asked)).max(now);
+        let end = (end - SignedDuration::from_secs(current - requested)).max(now);
         meta::metadata(pod).remove("deletionTimestamp");
-        mark(pod, end, asked);
-        return asked;
+        mark_deleted(pod, end, requested);
+        return requested;
     }
-    // Nobody runs it: nobody has to end it.
+    // No kubelet runs it, so there is nothing to wait for.
     let period = if ended || meta::text(pod, "/spec/nodeName").is_empty() {
         0
     } else {
-        asked.or_else(|| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64)).unwrap_or(0)
+        requested.or_else(|| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64)).unwrap_or(0)
     };
-    mark(pod, now + SignedDuration::from_secs(period), period);
+    mark_deleted(pod, now + SignedDuration::from_secs(period), period);
     period
 }
 
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_pod_gets_its_grace_and_an_unbound_or_ended_one_none() {
+    fn only_bound_running_pods_get_a_grace_period() {
         let mut bound = pod();
         assert_eq!(grace(&mut bound, None, at(0)), 30);
         assert_eq!(bound["metadata"]["deletionTimestamp"], "1970-01-01T00:00:30Z");

@@ -1,4 +1,4 @@
-//! What the server says about itself: version, health, groups, resources, and as much of a schema as clients look for.
+//! Discovery, version, health, and the minimal OpenAPI documents that clients need.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -9,15 +9,15 @@ use crate::call::Call;
 use crate::error::{ApiError, Result};
 use crate::openapi;
 use crate::resource::{GROUPS, RESOURCES, Resource, Subresource, VERSION, group_version};
-use crate::show;
+use crate::response;
 
-/// The API that the server has: the one that its types were made from.
+/// The served API version, which is that of the k8s-openapi types.
 const API: (&str, &str) = ("1", "33");
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Paths that lead to no object.
-pub(crate) fn answer(call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
+/// Handles paths outside resources.
+pub(crate) fn handle(call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let body = match segments.as_slice() {
         ["version"] => version(),
@@ -40,7 +40,7 @@ pub(crate) fn answer(call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
         ["openapi", "v3"] => openapi::index(),
         ["openapi", "v3", "api", VERSION] => openapi::document(""),
         ["openapi", "v3", "apis", group, VERSION] if GROUPS.contains(group) => openapi::document(group),
-        // Clients ask for it in protobuf, and for the third version first.
+        // Clients request it as protobuf, and try version 3 first.
         ["openapi", "v2"] => return Err(ApiError::not_acceptable()),
         [] => json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
         _ => return Err(ApiError::no_such_path()),
@@ -48,7 +48,7 @@ pub(crate) fn answer(call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
     if !matches!(*call.method, Method::GET | Method::HEAD) {
         return Err(ApiError::method_of_path());
     }
-    Ok(show::json(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 fn text(text: &'static str) -> Response<Bytes> {
@@ -71,12 +71,12 @@ fn describe(group: &str) -> Value {
     json!({"name": group, "versions": [version], "preferredVersion": version})
 }
 
-fn of_group(group: &str) -> impl Iterator<Item = &'static Resource> {
+fn resources_of(group: &str) -> impl Iterator<Item = &'static Resource> {
     RESOURCES.iter().filter(move |resource| resource.group == group)
 }
 
-/// The kind of a subresource, with its group where that is another one, and its verbs.
-fn below(resource: &Resource, sub: Subresource) -> (&'static str, &'static str, &'static [&'static str]) {
+/// Group, kind and verbs of a subresource.
+fn subresource(resource: &Resource, sub: Subresource) -> (&'static str, &'static str, &'static [&'static str]) {
     match sub {
         Subresource::Status => (resource.group, resource.kind, &["get", "patch", "update"]),
         Subresource::Binding => ("", "Binding", &["create"]),
@@ -86,7 +86,7 @@ fn below(resource: &Resource, sub: Subresource) -> (&'static str, &'static str, 
 
 fn resources(group: &str) -> Value {
     let mut list = Vec::new();
-    for resource in of_group(group) {
+    for resource in resources_of(group) {
         let mut one = json!({
             "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
             "kind": resource.kind, "verbs": VERBS, "storageVersionHash": "",
@@ -99,7 +99,7 @@ fn resources(group: &str) -> Value {
         }
         list.push(one);
         for sub in resource.subresources {
-            let (group, kind, verbs) = below(resource, *sub);
+            let (group, kind, verbs) = subresource(resource, *sub);
             let mut one = json!({
                 "name": format!("{}/{}", resource.plural, sub.name()), "singularName": "",
                 "namespaced": resource.namespaced, "kind": kind, "verbs": verbs,
@@ -122,7 +122,7 @@ fn resources(group: &str) -> Value {
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether the client takes everything about all groups in one answer.
+/// Whether the client accepts aggregated discovery.
 fn aggregated(call: &Call<'_>) -> bool {
     call.accept.split(',').any(|one| one.trim() == AGGREGATED)
 }
@@ -131,7 +131,7 @@ fn aggregate(groups: &[&str]) -> Response<Bytes> {
     let items: Vec<Value> = groups
         .iter()
         .map(|group| {
-            let mut list: Vec<Value> = of_group(group).map(aggregated_resource).collect();
+            let mut list: Vec<Value> = resources_of(group).map(aggregated_resource).collect();
             if *group == "authorization.k8s.io" {
                 let kind = json!({"group": group, "version": VERSION, "kind": "SelfSubjectAccessReview"});
                 list.push(json!({
@@ -146,18 +146,18 @@ fn aggregate(groups: &[&str]) -> Response<Bytes> {
     let body = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     });
-    let mut response = show::json(StatusCode::OK, &body);
+    let mut response = response::json(StatusCode::OK, &body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
     response
 }
 
 fn aggregated_resource(resource: &'static Resource) -> Value {
     let kind = |group: &str, kind: &str| json!({"group": group, "version": VERSION, "kind": kind});
-    let below: Vec<Value> = resource
+    let subresources: Vec<Value> = resource
         .subresources
         .iter()
         .map(|sub| {
-            let (group, name, verbs) = below(resource, *sub);
+            let (group, name, verbs) = subresource(resource, *sub);
             json!({"subresource": sub.name(), "responseKind": kind(group, name), "verbs": verbs})
         })
         .collect();
@@ -169,7 +169,7 @@ fn aggregated_resource(resource: &'static Resource) -> Value {
     for (field, value) in [
         ("shortNames", json!(resource.short)),
         ("categories", json!(resource.categories)),
-        ("subresources", json!(below)),
+        ("subresources", json!(subresources)),
     ] {
         if value.as_array().is_some_and(|list| !list.is_empty()) {
             one[field] = value;

@@ -1,4 +1,4 @@
-//! What the API server says no with: a `Status`, worded as Kubernetes words it.
+//! Errors of the API server: `Status` objects with the wording of Kubernetes.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::resource::Resource;
 
-/// The outcome of a call.
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
 
-/// A refusal.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ApiError(Box<Inner>);
 
@@ -22,16 +21,16 @@ struct Inner {
     details: Map<String, Value>,
 }
 
-/// One field that is wrong.
+/// An invalid field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cause {
-    /// `FieldValueInvalid` and the like.
+pub(crate) struct FieldError {
+    /// Such as `FieldValueInvalid`.
     pub(crate) reason: &'static str,
     pub(crate) field: String,
     pub(crate) message: String,
 }
 
-impl Cause {
+impl FieldError {
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
         Self { reason: "FieldValueRequired", field: field.into(), message }
@@ -88,7 +87,7 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(resource, name)
     }
 
-    /// A path that leads nowhere.
+    /// An unknown path.
     pub(crate) fn no_such_path() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
@@ -103,7 +102,7 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource, name)
     }
 
-    /// Somebody else wrote in between.
+    /// The object was modified by another client.
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
         Self::conflict(
             resource,
@@ -112,7 +111,7 @@ impl ApiError {
         )
     }
 
-    /// A precondition of a deletion does not hold; the kind stands where other conflicts name the resource.
+    /// A failed precondition of a deletion. Its message has the kind where other conflicts have the resource.
     pub(crate) fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
         let qualified = if resource.group.is_empty() {
             resource.kind.to_owned()
@@ -132,16 +131,16 @@ impl ApiError {
 
     pub(crate) fn terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-        Self::forbidden(resource, name, &why).because(&[Cause {
+        Self::forbidden(resource, name, &why).because(&[FieldError {
             reason: "NamespaceTerminating",
             field: "metadata.namespace".to_owned(),
             message: format!("namespace {namespace} is being terminated"),
         }])
     }
 
-    pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+    pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[FieldError]) -> Self {
         let each: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let what = match each.as_slice() {
+        let summary = match each.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
@@ -150,15 +149,15 @@ impl ApiError {
         } else {
             format!("{}.{}", resource.kind, resource.group)
         };
-        let message = format!("{qualified} \"{name}\" is invalid: {what}");
+        let message = format!("{qualified} \"{name}\" is invalid: {summary}");
         let mut error =
             Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(resource, name).because(causes);
         error.detail("kind", json!(resource.kind));
         error
     }
 
-    /// A patch that does not fit the object.
-    pub(crate) fn unfit(message: impl Into<String>) -> Self {
+    /// A patch that cannot be applied to the object.
+    pub(crate) fn inapplicable_patch(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
@@ -166,15 +165,15 @@ impl ApiError {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// A revision that is still to come.
-    pub(crate) fn too_large(asked: u64, current: u64) -> Self {
+    /// A revision in the future.
+    pub(crate) fn too_large(requested: u64, current: u64) -> Self {
         let mut error = Self::new(
             StatusCode::GATEWAY_TIMEOUT,
             "Timeout",
-            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {requested}, current: {current}"),
         );
         error.detail("retryAfterSeconds", json!(1));
-        error.because(&[Cause {
+        error.because(&[FieldError {
             reason: "ResourceVersionTooLarge",
             field: String::new(),
             message: "Too large resource version".to_owned(),
@@ -186,7 +185,7 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// A method that no verb of a path without resource has.
+    /// A method that a path without resource does not support.
     pub(crate) fn method_of_path() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
@@ -225,12 +224,12 @@ impl ApiError {
         error
     }
 
-    /// An answer of 500 that names no reason.
-    pub(crate) fn unnamed(message: &str) -> Self {
+    /// A 500 without a reason.
+    pub(crate) fn without_reason(message: &str) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
-    /// A budget that allows no eviction now.
+    /// A budget that does not allow an eviction now.
     pub(crate) fn budget(message: String, retry_after: u32) -> Self {
         let mut error = Self::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -240,10 +239,10 @@ impl ApiError {
         if retry_after > 0 {
             error.detail("retryAfterSeconds", json!(retry_after));
         }
-        error.because(&[Cause { reason: "DisruptionBudget", field: String::new(), message }])
+        error.because(&[FieldError { reason: "DisruptionBudget", field: String::new(), message }])
     }
 
-    fn because(mut self, causes: &[Cause]) -> Self {
+    fn because(mut self, causes: &[FieldError]) -> Self {
         let causes: Vec<Value> = causes
             .iter()
             .map(|cause| {
@@ -257,7 +256,7 @@ impl ApiError {
         self.detail("causes", json!(causes));
         self
     }
-
+    /// The `Status` object.
     /// The `Status` that says it.
     pub(crate) fn status(&self) -> Value {
         let inner = &*self.0;
@@ -273,7 +272,7 @@ impl ApiError {
         }
         status
     }
-
+    /// The HTTP response.
     /// The answer that carries it.
     pub(crate) fn response(&self) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(self.status().to_string()));

@@ -1,10 +1,10 @@
-//! One event, two views: the core group's, which is how it is stored, and that of `events.k8s.io`.
+//! Events in both API groups: `v1`, which is the stored form, and `events.k8s.io`.
 
 use serde_json::{Map, Value, json};
 
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 
-/// Fields that have another name in `events.k8s.io`: core's first.
+/// Fields with another name in `events.k8s.io`: the core name first.
 const RENAMED: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -15,14 +15,18 @@ const RENAMED: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// An object as storage has it.
+/// Converts an object to its stored form.
 pub(crate) fn to_stored(resource: &Resource, object: Value) -> Value {
-    if resource.sort == Sort::NewEvent { rename(object, "v1", |(core, new)| (new, core)) } else { object }
+    if resource.object_kind == ObjectKind::NewEvent { rename(object, "v1", |(core, new)| (new, core)) } else { object }
 }
 
-/// An object as a resource shows it.
-pub(crate) fn to_shown(resource: &Resource, object: Value) -> Value {
-    if resource.sort == Sort::NewEvent { rename(object, &resource.api_version(), |pair| pair) } else { object }
+/// Converts an object to the representation of a resource.
+pub(crate) fn from_stored(resource: &Resource, object: Value) -> Value {
+    if resource.object_kind == ObjectKind::NewEvent {
+        rename(object, &resource.api_version(), |pair| pair)
+    } else {
+        object
+    }
 }
 
 fn rename(
@@ -48,16 +52,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_goes_through_both_views_and_comes_back_the_same() {
+    fn events_round_trip_between_both_groups() {
         let new = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "regarding": {"name": "n"}, "note": "text",
             "reportingController": "c", "reason": "r", "deprecatedCount": 2,
         });
-        let resource = Sort::NewEvent.resource();
+        let resource = ObjectKind::NewEvent.resource();
         let stored = to_stored(resource, new.clone());
         assert_eq!(stored["involvedObject"]["name"], "n");
         assert_eq!(stored["apiVersion"], "v1");
         assert_eq!((&stored["message"], &stored["count"]), (&json!("text"), &json!(2)));
-        assert_eq!(to_shown(resource, stored), new);
+        assert_eq!(from_stored(resource, stored), new);
     }
 }

@@ -1,8 +1,7 @@
-//! A small Kubernetes API server for trying, and a world that plays its kubelets.
+//! A small Kubernetes API server for demos and tests, with simulated kubelets.
 //!
-//! [`Server`] takes requests and gives answers; it is a tower service, so that a client in the same process needs no socket. Behind
-//! it is a state machine that gets the time from outside and keeps its objects in a journal. What the server does not do it refuses
-//! with a `Status`.
+//! [`Server`] handles requests. It is a tower service, so a client in the same process needs no socket. Behind it is a state machine that
+//! gets the time as an argument and stores its objects in a journal. Unsupported requests are rejected with a `Status`.
 
 mod access;
 mod call;
@@ -20,11 +19,11 @@ mod openapi;
 mod patch;
 mod pods;
 mod resource;
+mod response;
 mod schema;
 mod selector;
 pub mod serve;
 mod server;
-mod show;
 mod store;
 mod strategy;
 mod table;

@@ -1,4 +1,4 @@
-//! Lists: of now or of an earlier revision, whole or page by page.
+//! Lists: of the current or an earlier revision, whole or paginated.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -15,22 +15,22 @@ use crate::store::{Object, Store};
 pub(crate) struct List {
     pub(crate) revision: u64,
     pub(crate) items: Vec<Object>,
-    /// What the next page starts with.
+    /// The continue token.
     pub(crate) next: Option<String>,
-    /// How many are left, where that is known.
+    /// The number of remaining items, if known.
     pub(crate) remaining: Option<usize>,
 }
 
-/// Where a page starts, as clients carry it.
+/// The content of a continue token.
 #[derive(Serialize, Deserialize)]
 struct Token {
     rv: u64,
     start: String,
 }
 
-/// What the request wants to see.
+/// The selector of a request.
 pub(crate) fn selector(call: &Call<'_>, resource: &Resource, name: Option<&str>) -> Result<Selector> {
-    let selector = Selector::parse(resource.sort, call.option("labelSelector"), call.option("fieldSelector"))?;
+    let selector = Selector::parse(resource.object_kind, call.option("labelSelector"), call.option("fieldSelector"))?;
     Ok(match name {
         Some(name) => selector.and_name(name),
         None => selector,
@@ -45,18 +45,19 @@ pub(crate) fn list(
 ) -> Result<List> {
     let selector = selector(call, resource, None)?;
     let limit: Option<usize> = call.number("limit")?.filter(|limit| *limit > 0);
-    let asked: Option<u64> = version(call)?;
+    let requested: Option<u64> = version(call)?;
     let (token, at) = match call.option("continue") {
-        "" => (None, exactly(store, call, asked)?),
+        "" => (None, exact_revision(store, call, requested)?),
         text => {
             let token = read_token(text)?;
             let revision = token.rv;
             (Some(token), Some(revision))
         }
     };
-    let sort = resource.stored().sort;
+    let object_kind = resource.stored().object_kind;
     let revision = at.unwrap_or(store.revision());
-    let all = store.all_at(sort, namespace, revision).ok_or_else(|| old(token.is_some(), revision, store))?;
+    let all =
+        store.all_at(object_kind, namespace, revision).ok_or_else(|| expired(token.is_some(), revision, store))?;
     let from = token.as_ref().map_or(0, |token| all.partition_point(|(key, _)| *key <= token.start));
     let mut items = Vec::new();
     let mut rest = all[from..].iter().filter(|(_, object)| selector.matches(object));
@@ -67,29 +68,29 @@ pub(crate) fn list(
         items.push(object.clone());
         last = Some(key);
     }
-    let left = rest.count();
-    let next = last.filter(|_| left > 0).map(|key| write_token(&Token { rv: revision, start: key.clone() }));
-    // With a selector the server would have to read on to know.
-    let known = call.option("labelSelector").is_empty() && call.option("fieldSelector").is_empty();
-    Ok(List { revision, items, remaining: next.as_ref().filter(|_| known).map(|_| left), next })
+    let remaining = rest.count();
+    let next = last.filter(|_| remaining > 0).map(|key| write_token(&Token { rv: revision, start: key.clone() }));
+    // With a selector the server would have to scan the rest to count it.
+    let countable = call.option("labelSelector").is_empty() && call.option("fieldSelector").is_empty();
+    Ok(List { revision, items, remaining: next.as_ref().filter(|_| countable).map(|_| remaining), next })
 }
 
-/// The revision that the client wants to see exactly, if it does.
-fn exactly(store: &Store, call: &Call<'_>, asked: Option<u64>) -> Result<Option<u64>> {
-    if let Some(asked) = asked.filter(|asked| *asked > store.revision()) {
-        return Err(ApiError::too_large(asked, store.revision()));
+/// The exact revision that the client requests, if any.
+fn exact_revision(store: &Store, call: &Call<'_>, requested: Option<u64>) -> Result<Option<u64>> {
+    if let Some(requested) = requested.filter(|requested| *requested > store.revision()) {
+        return Err(ApiError::too_large(requested, store.revision()));
     }
-    match (call.option("resourceVersionMatch"), asked) {
-        ("Exact", Some(asked)) if asked > 0 => Ok(Some(asked)),
+    match (call.option("resourceVersionMatch"), requested) {
+        ("Exact", Some(requested)) if requested > 0 => Ok(Some(requested)),
         ("" | "NotOlderThan", _) => Ok(None),
-        ("Exact", _) => Err(ApiError::bad("resourceVersionMatch \"Exact\" needs a resourceVersion above 0")),
+        ("Exact", _) => Err(ApiError::bad("resourceVersionMatch \"Exact\" requires a resourceVersion above 0")),
         (other, _) => Err(ApiError::bad(format!(
-            "resourceVersionMatch {other:?} is unknown: supported values: \"Exact\", \"NotOlderThan\""
+            "resourceVersionMatch {other:?} is invalid: supported values: \"Exact\", \"NotOlderThan\""
         ))),
     }
 }
 
-/// The revision that the client names.
+/// The `resourceVersion` parameter.
 pub(crate) fn version(call: &Call<'_>) -> Result<Option<u64>> {
     match call.option("resourceVersion") {
         "" => Ok(None),
@@ -97,13 +98,16 @@ pub(crate) fn version(call: &Call<'_>) -> Result<Option<u64>> {
     }
 }
 
-fn old(continued: bool, asked: u64, store: &Store) -> ApiError {
+fn expired(continued: bool, requested: u64, store: &Store) -> ApiError {
     if continued {
         ApiError::expired(
             "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.",
         )
     } else {
-        ApiError::expired(&format!("The resourceVersion for the provided list is too old: {asked} ({})", store.floor()))
+        ApiError::expired(&format!(
+            "The resourceVersion for the provided list is too old: {requested} ({})",
+            store.floor()
+        ))
     }
 }
 

@@ -1,11 +1,11 @@
-//! As much of an OpenAPI description as clients look at before they write: which paths there are, and that the server tries out
-//! (`dryRun`) and judges fields (`fieldValidation`) itself. It describes no types.
+//! The parts of OpenAPI that clients check before they write: the paths, and that the server supports `dryRun` and `fieldValidation`. It
+//! describes no types.
 
 use serde_json::{Map, Value, json};
 
 use crate::resource::{GROUPS, RESOURCES, Resource, VERSION, group_version};
 
-/// Where the documents are.
+/// The index of the documents.
 pub(crate) fn index() -> Value {
     let paths: Map<String, Value> = std::iter::once("")
         .chain(GROUPS)
@@ -21,7 +21,6 @@ pub(crate) fn index() -> Value {
     json!({"paths": paths})
 }
 
-/// The document of one group.
 pub(crate) fn document(group: &str) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -79,6 +78,6 @@ fn schema_name(resource: &Resource) -> String {
     format!("{group}.{VERSION}.{}", resource.kind)
 }
 
-fn parameter(name: &str, place: &str) -> Value {
-    json!({"name": name, "in": place, "required": place == "path", "schema": {"type": "string", "uniqueItems": true}})
+fn parameter(name: &str, location: &str) -> Value {
+    json!({"name": name, "in": location, "required": location == "path", "schema": {"type": "string", "uniqueItems": true}})
 }

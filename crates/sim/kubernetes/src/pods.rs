@@ -1,4 +1,4 @@
-//! What pods have below them: binding and eviction.
+//! Subresources of pods: binding and eviction.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,27 +7,27 @@ use crate::call::Call;
 use crate::delete::{self, Options};
 use crate::error::{ApiError, Result};
 use crate::meta;
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 use crate::selector::Selector;
 use crate::store::{Object, Store};
 use crate::strategy::pod::scheduled;
 
 fn find(store: &Store, namespace: &str, name: &str) -> Result<Object> {
-    let pods = Sort::Pod.resource();
+    let pods = ObjectKind::Pod.resource();
     store.get(pods, namespace, name).cloned().ok_or_else(|| ApiError::not_found(pods, name))
 }
 
-/// Gives a pod its node.
+/// Binds a pod to a node.
 pub(crate) fn bind(store: &mut Store, call: &Call<'_>, (namespace, name): (&str, &str), now: Timestamp) -> Result<()> {
     let binding = call.json()?;
     let node = meta::text(&binding, "/target/name");
     if node.is_empty() {
-        let cause = crate::error::Cause::required("target.name", "");
-        return Err(ApiError::invalid(Sort::Pod.resource(), name, &[cause]));
+        let cause = crate::error::FieldError::required("target.name", "");
+        return Err(ApiError::invalid(ObjectKind::Pod.resource(), name, &[cause]));
     }
     let pod = find(store, namespace, name)?;
     let uid = meta::uid(&binding);
-    let pods = Sort::Pod.resource();
+    let pods = ObjectKind::Pod.resource();
     if !uid.is_empty() && uid != meta::uid(&pod) {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(&pod));
         return Err(ApiError::conflict(pods, name, &why));
@@ -50,15 +50,15 @@ pub(crate) fn bind(store: &mut Store, call: &Call<'_>, (namespace, name): (&str,
     Ok(())
 }
 
-/// Puts a pod on a node.
+/// Assigns a pod to a node.
 pub(crate) fn assign(store: &mut Store, pod: &Object, node: &str, now: Timestamp) -> Object {
     let mut pod = Value::clone(pod);
     pod["spec"]["nodeName"] = json!(node);
     set_condition(&mut pod, scheduled(now));
-    store.put(Sort::Pod, pod)
+    store.put(ObjectKind::Pod, pod)
 }
 
-/// Puts a condition in the place of the one of its type.
+/// Sets a condition, replacing the one of the same type.
 pub(crate) fn set_condition(object: &mut Value, condition: Value) {
     let status = meta::child(object, "status");
     let list = status.entry("conditions").or_insert_with(|| json!([]));
@@ -69,34 +69,34 @@ pub(crate) fn set_condition(object: &mut Value, condition: Value) {
     }
 }
 
-/// Evicts a pod, where its budget allows that.
+/// Evicts a pod if its budget allows it.
 pub(crate) fn evict(store: &mut Store, call: &Call<'_>, (namespace, name): (&str, &str), now: Timestamp) -> Result<()> {
     let eviction = call.json()?;
-    let said = meta::name(&eviction);
-    if !said.is_empty() && said != name {
+    let given = meta::name(&eviction);
+    if !given.is_empty() && given != name {
         return Err(ApiError::bad("name in URL does not match name in Eviction object"));
     }
     let mut options = match eviction.get("deleteOptions") {
-        Some(options) if !options.is_null() => Options::of_object(options)?,
+        Some(options) if !options.is_null() => Options::from_object(options)?,
         _ => Options::default(),
     };
     options.dry_run |= call.dry_run()?;
     let pod = find(store, namespace, name)?;
     let phase = meta::text(&pod, "/status/phase");
-    // What does not run, or is on its way out, is no disruption any more.
-    let free = matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_terminating(&pod);
-    if !free {
-        ask_budget(store, &pod)?;
+    // Evicting a pod that does not run or is terminating is not a disruption.
+    let needs_no_budget = matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_terminating(&pod);
+    if !needs_no_budget {
+        check_budget(store, &pod)?;
     }
-    delete::check_preconditions(Sort::Pod.resource(), &pod, &options)?;
-    // Checked; the condition below makes a new version.
+    delete::check_preconditions(ObjectKind::Pod.resource(), &pod, &options)?;
+    // Already checked; setting the condition creates a new revision.
     options.resource_version = None;
-    let pod = if options.dry_run { pod } else { disrupted(store, &pod, now) };
-    delete::delete(store, Sort::Pod.resource(), &pod, &options, now)?;
+    let pod = if options.dry_run { pod } else { mark_disrupted(store, &pod, now) };
+    delete::delete(store, ObjectKind::Pod.resource(), &pod, &options, now)?;
     Ok(())
 }
 
-fn disrupted(store: &mut Store, pod: &Object, now: Timestamp) -> Object {
+fn mark_disrupted(store: &mut Store, pod: &Object, now: Timestamp) -> Object {
     if meta::condition(pod, "DisruptionTarget").is_some_and(|condition| condition["status"] == "True") {
         return pod.clone();
     }
@@ -108,21 +108,23 @@ fn disrupted(store: &mut Store, pod: &Object, now: Timestamp) -> Object {
             "message": "Eviction API: evicting", "lastTransitionTime": meta::time(now), "lastProbeTime": null,
         }),
     );
-    store.put(Sort::Pod, pod)
+    store.put(ObjectKind::Pod, pod)
 }
 
-/// Whether the one budget of a pod lets it go.
-fn ask_budget(store: &Store, pod: &Value) -> Result<()> {
+/// Checks whether the pod's budget allows its eviction.
+fn check_budget(store: &Store, pod: &Value) -> Result<()> {
     let matching: Vec<Object> = store
-        .objects(Sort::Budget, Some(meta::namespace(pod)))
+        .objects(ObjectKind::Budget, Some(meta::namespace(pod)))
         .into_iter()
-        .filter(|budget| Selector::of_object(&budget["spec"]["selector"]).is_some_and(|selector| selector.matches(pod)))
+        .filter(|budget| {
+            Selector::from_object(&budget["spec"]["selector"]).is_some_and(|selector| selector.matches(pod))
+        })
         .collect();
     let budget = match matching.as_slice() {
         [] => return Ok(()),
         [budget] => budget,
         _ => {
-            return Err(ApiError::unnamed(
+            return Err(ApiError::without_reason(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
@@ -147,7 +149,7 @@ fn ask_budget(store: &Store, pod: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The resource that an owner reference points at, where the server has it.
+/// The resource of an owner reference, if the server serves it.
 pub(crate) fn owner_resource(owner: &Value) -> Option<&'static Resource> {
     let version = meta::text(owner, "/apiVersion");
     crate::resource::RESOURCES

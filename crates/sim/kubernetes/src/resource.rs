@@ -1,10 +1,9 @@
-//! The resources that the server has. All that discovery, paths and storage need to know of one is a row here.
+//! The resources of the server. Each row has everything that discovery, paths and storage need.
 
-/// A resource.
 #[derive(Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a column of the table below")]
 pub(crate) struct Resource {
-    pub(crate) sort: Sort,
+    pub(crate) object_kind: ObjectKind,
     /// Empty for the core group.
     pub(crate) group: &'static str,
     pub(crate) plural: &'static str,
@@ -14,28 +13,28 @@ pub(crate) struct Resource {
     pub(crate) short: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
     pub(crate) subresources: &'static [Subresource],
-    /// Counts the changes of its `spec` in `metadata.generation`.
+    /// Whether `metadata.generation` counts changes of `spec`.
     pub(crate) generation: bool,
-    /// A PUT of what is not there makes it.
+    /// Whether a PUT creates a missing object.
     pub(crate) create_on_update: bool,
-    /// A PUT without `resourceVersion` overwrites what is there.
+    /// Whether a PUT without `resourceVersion` overwrites the object.
     pub(crate) unconditional_update: bool,
 }
 
-/// All versions here are the stable one.
+/// The only API version of every group here.
 pub(crate) const VERSION: &str = "v1";
 
-/// Tells resources apart in code.
+/// Identifies a resource in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Sort {
+pub(crate) enum ObjectKind {
     Namespace,
     Node,
     Pod,
     ConfigMap,
     Secret,
-    /// The core group's event, which is also how events are stored.
+    /// An event of the core group, which is the stored form.
     Event,
-    /// The same events as `events.k8s.io` shows them.
+    /// The same event in `events.k8s.io`.
     NewEvent,
     Lease,
     Budget,
@@ -43,7 +42,6 @@ pub(crate) enum Sort {
     ReplicaSet,
 }
 
-/// What is below a resource's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
@@ -62,7 +60,7 @@ impl Subresource {
 }
 
 const PLAIN: Resource = Resource {
-    sort: Sort::ConfigMap,
+    object_kind: ObjectKind::ConfigMap,
     group: "",
     plural: "configmaps",
     singular: "configmap",
@@ -78,11 +76,11 @@ const PLAIN: Resource = Resource {
 
 use Subresource::{Binding, Eviction, Status};
 
-/// Every resource, in the order of discovery.
+/// All resources, in discovery order.
 pub(crate) static RESOURCES: [Resource; 11] = [
     PLAIN,
     Resource {
-        sort: Sort::Event,
+        object_kind: ObjectKind::Event,
         plural: "events",
         singular: "event",
         kind: "Event",
@@ -91,7 +89,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::Namespace,
+        object_kind: ObjectKind::Namespace,
         plural: "namespaces",
         singular: "namespace",
         kind: "Namespace",
@@ -101,7 +99,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::Node,
+        object_kind: ObjectKind::Node,
         plural: "nodes",
         singular: "node",
         kind: "Node",
@@ -111,7 +109,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::Pod,
+        object_kind: ObjectKind::Pod,
         plural: "pods",
         singular: "pod",
         kind: "Pod",
@@ -120,9 +118,16 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         subresources: &[Binding, Eviction, Status],
         ..PLAIN
     },
-    Resource { sort: Sort::Secret, plural: "secrets", singular: "secret", kind: "Secret", short: &[], ..PLAIN },
     Resource {
-        sort: Sort::DaemonSet,
+        object_kind: ObjectKind::Secret,
+        plural: "secrets",
+        singular: "secret",
+        kind: "Secret",
+        short: &[],
+        ..PLAIN
+    },
+    Resource {
+        object_kind: ObjectKind::DaemonSet,
         group: "apps",
         plural: "daemonsets",
         singular: "daemonset",
@@ -134,7 +139,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::ReplicaSet,
+        object_kind: ObjectKind::ReplicaSet,
         group: "apps",
         plural: "replicasets",
         singular: "replicaset",
@@ -146,7 +151,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::Lease,
+        object_kind: ObjectKind::Lease,
         group: "coordination.k8s.io",
         plural: "leases",
         singular: "lease",
@@ -157,7 +162,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::NewEvent,
+        object_kind: ObjectKind::NewEvent,
         group: "events.k8s.io",
         plural: "events",
         singular: "event",
@@ -167,7 +172,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         ..PLAIN
     },
     Resource {
-        sort: Sort::Budget,
+        object_kind: ObjectKind::Budget,
         group: "policy",
         plural: "poddisruptionbudgets",
         singular: "poddisruptionbudget",
@@ -180,7 +185,7 @@ pub(crate) static RESOURCES: [Resource; 11] = [
     },
 ];
 
-/// The groups besides the core one, in the order of discovery.
+/// The groups besides the core group, in discovery order.
 pub(crate) const GROUPS: [&str; 5] = ["apps", "authorization.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy"];
 
 impl Resource {
@@ -193,22 +198,22 @@ impl Resource {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// What objects say in `apiVersion`.
+    /// The `apiVersion` of its objects.
     pub(crate) fn api_version(&self) -> String {
         group_version(self.group)
     }
 
-    /// The resource whose objects these are in storage.
+    /// The resource that its objects are stored as.
     pub(crate) fn stored(&'static self) -> &'static Self {
-        if self.sort == Sort::NewEvent { Sort::Event.resource() } else { self }
+        if self.object_kind == ObjectKind::NewEvent { ObjectKind::Event.resource() } else { self }
     }
 
-    /// Key of an object in storage.
+    /// The storage key of an object.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         format!("{}/{namespace}/{name}", self.plural)
     }
 
-    /// Prefix of the keys of all objects, or of those of one namespace.
+    /// The prefix of the storage keys of all objects, or of those of one namespace.
     pub(crate) fn prefix(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/{namespace}/", self.plural),
@@ -217,10 +222,10 @@ impl Resource {
     }
 }
 
-impl Sort {
-    /// The row of this sort.
+impl ObjectKind {
+    /// The row of the table.
     pub(crate) fn resource(self) -> &'static Resource {
-        RESOURCES.iter().find(|resource| resource.sort == self).expect("every sort has a row")
+        RESOURCES.iter().find(|resource| resource.object_kind == self).expect("every kind has a row")
     }
 }
 

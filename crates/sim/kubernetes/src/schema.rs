@@ -1,4 +1,4 @@
-//! What an object may look like: the types of the Kubernetes API say so.
+//! Schema validation with the types of the Kubernetes API.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -10,43 +10,43 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Result};
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 
-/// An object that its type can hold.
+/// An object that its type can represent.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
-    /// Paths of fields that the type does not have. They are not in `object`.
+    /// The paths of fields that the type does not have. They are removed from `object`.
     pub(crate) unknown: Vec<String>,
 }
 
-/// Holds an object against the type of its resource.
+/// Checks an object against the type of its resource.
 pub(crate) fn decode(resource: &Resource, mut object: Value) -> Result<Decoded> {
     header(resource, &mut object)?;
-    amounts_as_text(&mut object);
-    let typed = match resource.sort {
-        Sort::Namespace => typed::<Namespace>(&object),
-        Sort::Node => typed::<Node>(&object),
-        Sort::Pod => typed::<Pod>(&object),
-        Sort::ConfigMap => typed::<ConfigMap>(&object),
-        Sort::Secret => typed::<Secret>(&object),
-        Sort::Event => typed::<Event>(&object),
-        Sort::NewEvent => typed::<NewEvent>(&object),
-        Sort::Lease => typed::<Lease>(&object),
-        Sort::Budget => typed::<PodDisruptionBudget>(&object),
-        Sort::DaemonSet => typed::<DaemonSet>(&object),
-        Sort::ReplicaSet => typed::<ReplicaSet>(&object),
+    quantities_to_text(&mut object);
+    let typed = match resource.object_kind {
+        ObjectKind::Namespace => typed::<Namespace>(&object),
+        ObjectKind::Node => typed::<Node>(&object),
+        ObjectKind::Pod => typed::<Pod>(&object),
+        ObjectKind::ConfigMap => typed::<ConfigMap>(&object),
+        ObjectKind::Secret => typed::<Secret>(&object),
+        ObjectKind::Event => typed::<Event>(&object),
+        ObjectKind::NewEvent => typed::<NewEvent>(&object),
+        ObjectKind::Lease => typed::<Lease>(&object),
+        ObjectKind::Budget => typed::<PodDisruptionBudget>(&object),
+        ObjectKind::DaemonSet => typed::<DaemonSet>(&object),
+        ObjectKind::ReplicaSet => typed::<ReplicaSet>(&object),
     };
     let typed = typed.map_err(|error| {
         let (kind, version) = (resource.kind, resource.api_version());
         ApiError::bad(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
     })?;
     let mut unknown = Vec::new();
-    lost(&object, &typed, "", &mut unknown);
+    dropped(&object, &typed, "", &mut unknown);
     Ok(Decoded { object: typed, unknown })
 }
 
-/// Kind and version: those of the resource, said or not.
+/// Sets kind and version of the resource where they are missing, and rejects others.
 fn header(resource: &Resource, object: &mut Value) -> Result<()> {
     let version = resource.api_version();
     for (field, wanted, what) in [("apiVersion", version.as_str(), "API version"), ("kind", resource.kind, "kind")] {
@@ -67,35 +67,35 @@ fn typed<T: DeserializeOwned + Serialize>(object: &Value) -> serde_json::Result<
     serde_json::to_value(T::deserialize(object)?)
 }
 
-/// Amounts (`cpu: 2`) may be numbers on the wire and are text in the type.
-fn amounts_as_text(value: &mut Value) {
+/// Quantities (`cpu: 2`) may be numbers in requests and are strings in the type.
+fn quantities_to_text(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
                 if matches!(key.as_str(), "limits" | "requests" | "capacity" | "allocatable" | "overhead")
-                    && let Value::Object(amounts) = value
+                    && let Value::Object(quantities) = value
                 {
-                    for amount in amounts.values_mut().filter(|amount| amount.is_number()) {
-                        *amount = json!(amount.to_string());
+                    for quantity in quantities.values_mut().filter(|quantity| quantity.is_number()) {
+                        *quantity = json!(quantity.to_string());
                     }
                 } else {
-                    amounts_as_text(value);
+                    quantities_to_text(value);
                 }
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(amounts_as_text),
+        Value::Array(list) => list.iter_mut().for_each(quantities_to_text),
         _ => {}
     }
 }
 
-/// The paths that the type dropped.
-fn lost(given: &Value, kept: &Value, path: &str, into: &mut Vec<String>) {
+/// Collects the paths that the type dropped.
+fn dropped(given: &Value, kept: &Value, path: &str, into: &mut Vec<String>) {
     match (given, kept) {
         (Value::Object(given), Value::Object(kept)) => {
             for (key, value) in given {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 match kept.get(key) {
-                    Some(kept) => lost(value, kept, &path, into),
+                    Some(kept) => dropped(value, kept, &path, into),
                     None if value.is_null() => {}
                     None => into.push(path),
                 }
@@ -103,7 +103,7 @@ fn lost(given: &Value, kept: &Value, path: &str, into: &mut Vec<String>) {
         }
         (Value::Array(given), Value::Array(kept)) => {
             for (index, (given, kept)) in given.iter().zip(kept).enumerate() {
-                lost(given, kept, &format!("{path}[{index}]"), into);
+                dropped(given, kept, &format!("{path}[{index}]"), into);
             }
         }
         _ => {}
@@ -115,11 +115,11 @@ mod tests {
     use super::*;
 
     fn pod(value: Value) -> Result<Decoded> {
-        decode(Sort::Pod.resource(), value)
+        decode(ObjectKind::Pod.resource(), value)
     }
 
     #[test]
-    fn unknown_fields_are_named_by_their_path_and_dropped() {
+    fn unknown_fields_are_dropped_and_their_paths_reported() {
         let decoded = pod(json!({
             "spec": {"containers": [{"name": "a", "imagee": "x"}], "nodename": "n"}, "metadata": {"name": "p"}
         }))
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_and_foreign_kinds_are_refused() {
+    fn wrong_types_and_kinds_are_rejected() {
         let message = |error: ApiError| error.status()["message"].as_str().unwrap_or_default().to_owned();
         let error = message(pod(json!({"spec": {"containers": "none"}})).unwrap_err());
         assert!(error.starts_with("Pod in version \"v1\" cannot be handled as a Pod: "), "{error}");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_may_be_numbers() {
+    fn quantities_may_be_numbers() {
         let decoded =
             pod(json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": 2}}}]}})).unwrap();
         assert_eq!(decoded.object.pointer("/spec/containers/0/resources/requests/cpu"), Some(&json!("2")));

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::error::{ApiError, Result};
 use crate::meta;
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 
-/// What a list, a watch or a budget is about.
+/// The selector of a list, a watch or a budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
     labels: Vec<Requirement>,
@@ -37,19 +37,19 @@ struct Field {
 }
 
 impl Selector {
-    /// From the query parameters `labelSelector` and `fieldSelector`.
-    pub(crate) fn parse(sort: Sort, labels: &str, fields: &str) -> Result<Self> {
-        Ok(Self { labels: requirements(labels)?, fields: field_terms(sort, fields)? })
+    /// Parses the query parameters `labelSelector` and `fieldSelector`.
+    pub(crate) fn parse(object_kind: ObjectKind, labels: &str, fields: &str) -> Result<Self> {
+        Ok(Self { labels: requirements(labels)?, fields: field_terms(object_kind, fields)? })
     }
 
-    /// Only the object of this name.
+    /// Also requires this name.
     pub(crate) fn and_name(mut self, name: &str) -> Self {
         self.fields.push(Field { path: "metadata.name".to_owned(), equal: true, value: name.to_owned() });
         self
     }
 
-    /// From a `LabelSelector` object. An empty one selects everything, a missing one nothing.
-    pub(crate) fn of_object(selector: &Value) -> Option<Self> {
+    /// Reads a `LabelSelector` object. An empty one selects everything, a missing one nothing.
+    pub(crate) fn from_object(selector: &Value) -> Option<Self> {
         let object = selector.as_object()?;
         let mut labels = Vec::new();
         if let Some(pairs) = object.get("matchLabels").and_then(Value::as_object) {
@@ -74,13 +74,13 @@ impl Selector {
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.labels.iter().all(|requirement| requirement.holds(meta::label(object, &requirement.key)))
+        self.labels.iter().all(|requirement| requirement.is_met(meta::label(object, &requirement.key)))
             && self.fields.iter().all(|field| (value_of(object, &field.path) == field.value) == field.equal)
     }
 }
 
 impl Requirement {
-    fn holds(&self, value: Option<&str>) -> bool {
+    fn is_met(&self, value: Option<&str>) -> bool {
         let is_one = |list: &[String]| value.is_some_and(|value| list.iter().any(|one| one == value));
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.test {
@@ -94,7 +94,7 @@ impl Requirement {
     }
 }
 
-/// A field as selectors compare it: text, with nothing for what is not there.
+/// The value of a field for comparison: a text, empty if it is missing.
 fn value_of(object: &Value, path: &str) -> String {
     let pointer = match path {
         "source" => "/source/component".to_owned(),
@@ -109,10 +109,10 @@ fn value_of(object: &Value, path: &str) -> String {
     }
 }
 
-/// The fields that objects of a sort can be selected by, besides name and namespace.
-fn known_fields(sort: Sort) -> &'static [&'static str] {
-    match sort {
-        Sort::Pod => &[
+/// The supported fields, besides name and namespace.
+fn known_fields(object_kind: ObjectKind) -> &'static [&'static str] {
+    match object_kind {
+        ObjectKind::Pod => &[
             "spec.nodeName",
             "spec.restartPolicy",
             "spec.schedulerName",
@@ -122,11 +122,11 @@ fn known_fields(sort: Sort) -> &'static [&'static str] {
             "status.podIP",
             "status.nominatedNodeName",
         ],
-        Sort::Node => &["spec.unschedulable"],
-        Sort::Namespace => &["status.phase", "name"],
-        Sort::Secret => &["type"],
-        Sort::ReplicaSet => &["status.replicas"],
-        Sort::Event => &[
+        ObjectKind::Node => &["spec.unschedulable"],
+        ObjectKind::Namespace => &["status.phase", "name"],
+        ObjectKind::Secret => &["type"],
+        ObjectKind::ReplicaSet => &["status.replicas"],
+        ObjectKind::Event => &[
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -139,7 +139,7 @@ fn known_fields(sort: Sort) -> &'static [&'static str] {
             "source",
             "type",
         ],
-        Sort::NewEvent => &[
+        ObjectKind::NewEvent => &[
             "regarding.kind",
             "regarding.namespace",
             "regarding.name",
@@ -151,11 +151,11 @@ fn known_fields(sort: Sort) -> &'static [&'static str] {
             "reportingController",
             "type",
         ],
-        Sort::ConfigMap | Sort::Lease | Sort::Budget | Sort::DaemonSet => &[],
+        ObjectKind::ConfigMap | ObjectKind::Lease | ObjectKind::Budget | ObjectKind::DaemonSet => &[],
     }
 }
 
-fn field_terms(sort: Sort, text: &str) -> Result<Vec<Field>> {
+fn field_terms(object_kind: ObjectKind, text: &str) -> Result<Vec<Field>> {
     let mut terms = Vec::new();
     for term in text.split(',').filter(|term| !term.is_empty()) {
         let (path, equal, value) = if let Some((path, value)) = term.split_once("!=") {
@@ -165,7 +165,7 @@ fn field_terms(sort: Sort, text: &str) -> Result<Vec<Field>> {
         } else {
             return Err(ApiError::bad(format!("invalid selector: '{text}'; can't understand '{term}'")));
         };
-        let known = matches!(path, "metadata.name" | "metadata.namespace") || known_fields(sort).contains(&path);
+        let known = matches!(path, "metadata.name" | "metadata.namespace") || known_fields(object_kind).contains(&path);
         if !known {
             return Err(ApiError::bad(format!("field label not supported: {path}")));
         }
@@ -175,16 +175,16 @@ fn field_terms(sort: Sort, text: &str) -> Result<Vec<Field>> {
 }
 
 fn requirements(text: &str) -> Result<Vec<Requirement>> {
-    let unclear = || ApiError::bad(format!("unable to parse requirement: cannot understand the selector `{text}`"));
-    let mut found = Vec::new();
+    let invalid = || ApiError::bad(format!("unable to parse requirement: cannot understand the selector `{text}`"));
+    let mut parsed = Vec::new();
     for term in split_terms(text) {
         let term = term.trim();
         if term.is_empty() {
             continue;
         }
         let set = |rest: &str| -> Option<Vec<String>> {
-            let inside = rest.trim().strip_prefix('(')?.strip_suffix(')')?;
-            Some(inside.split(',').map(|value| value.trim().to_owned()).collect())
+            let content = rest.trim().strip_prefix('(')?.strip_suffix(')')?;
+            Some(content.split(',').map(|value| value.trim().to_owned()).collect())
         };
         let requirement = |key: &str, test| Requirement { key: key.trim().to_owned(), test };
         let one = if let Some(key) = term.strip_prefix('!') {
@@ -197,27 +197,27 @@ fn requirements(text: &str) -> Result<Vec<Requirement>> {
             .split_once(" notin ")
             .or_else(|| term.split_once(" notin(").map(|(key, _)| (key, &term[key.len() + 6..])))
         {
-            requirement(key, Test::NotIn(set(rest).ok_or_else(unclear)?))
+            requirement(key, Test::NotIn(set(rest).ok_or_else(invalid)?))
         } else if let Some((key, rest)) =
             term.split_once(" in ").or_else(|| term.split_once(" in(").map(|(key, _)| (key, &term[key.len() + 3..])))
         {
-            requirement(key, Test::In(set(rest).ok_or_else(unclear)?))
+            requirement(key, Test::In(set(rest).ok_or_else(invalid)?))
         } else if let Some((key, value)) = term.split_once('>') {
-            requirement(key, Test::Above(value.trim().parse().map_err(|_| unclear())?))
+            requirement(key, Test::Above(value.trim().parse().map_err(|_| invalid())?))
         } else if let Some((key, value)) = term.split_once('<') {
-            requirement(key, Test::Below(value.trim().parse().map_err(|_| unclear())?))
+            requirement(key, Test::Below(value.trim().parse().map_err(|_| invalid())?))
         } else {
             requirement(term, Test::Exists)
         };
         if !is_label_key(&one.key) {
-            return Err(unclear());
+            return Err(invalid());
         }
-        found.push(one);
+        parsed.push(one);
     }
-    Ok(found)
+    Ok(parsed)
 }
 
-/// Commas inside brackets belong to a set.
+/// Splits at commas outside parentheses.
 fn split_terms(text: &str) -> Vec<&str> {
     let (mut terms, mut from, mut depth) = (Vec::new(), 0, 0);
     for (at, character) in text.char_indices() {
@@ -247,12 +247,12 @@ mod tests {
 
     fn by_labels(selector: &str) -> bool {
         let object = json!({"metadata": {"labels": {"app": "web", "tier": "3", "example.com/x": ""}}});
-        Selector::parse(Sort::Pod, selector, "").unwrap().matches(&object)
+        Selector::parse(ObjectKind::Pod, selector, "").unwrap().matches(&object)
     }
 
     #[test]
-    fn labels_are_selected_by_equality_by_sets_and_by_presence() {
-        for yes in [
+    fn labels_are_selected_by_equality_sets_and_presence() {
+        for matching in [
             "",
             "app=web",
             "app==web",
@@ -265,35 +265,36 @@ mod tests {
             "!other",
             "tier>2,tier<4",
         ] {
-            assert!(by_labels(yes), "{yes}");
+            assert!(by_labels(matching), "{matching}");
         }
-        for no in ["app=db", "app!=web", "other in (x)", "app notin (web)", "!app", "other", "tier>3", "app=web,tier=4"]
+        for other in
+            ["app=db", "app!=web", "other in (x)", "app notin (web)", "!app", "other", "tier>3", "app=web,tier=4"]
         {
-            assert!(!by_labels(no), "{no}");
+            assert!(!by_labels(other), "{other}");
         }
         for bad in ["app in web", "=x", "a b", "tier>x"] {
-            assert!(Selector::parse(Sort::Pod, bad, "").is_err(), "{bad}");
+            assert!(Selector::parse(ObjectKind::Pod, bad, "").is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn fields_are_those_that_the_resource_has() {
+    fn only_supported_fields_can_be_selected() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
-        let select = |fields| Selector::parse(Sort::Pod, "", fields);
+        let select = |fields| Selector::parse(ObjectKind::Pod, "", fields);
         assert!(select("spec.nodeName=n,status.phase!=Succeeded,status.phase!=Failed").unwrap().matches(&pod));
         assert!(!select("spec.nodeName=").unwrap().matches(&pod));
         assert!(select("spec.hostNetwork=false").unwrap().matches(&pod));
         let error = select("spec.nope=1").unwrap_err();
         assert_eq!(error.status()["message"], "field label not supported: spec.nope");
-        assert!(Selector::parse(Sort::Node, "", "spec.unschedulable=false").unwrap().matches(&json!({})));
+        assert!(Selector::parse(ObjectKind::Node, "", "spec.unschedulable=false").unwrap().matches(&json!({})));
         let event = json!({"involvedObject": {"name": "n"}});
-        assert!(Selector::parse(Sort::NewEvent, "", "regarding.name=n").unwrap().matches(&event));
+        assert!(Selector::parse(ObjectKind::NewEvent, "", "regarding.name=n").unwrap().matches(&event));
     }
 
     #[test]
-    fn a_selector_object_selects_as_its_text_does_and_a_missing_one_nothing() {
+    fn selector_objects_match_like_text_and_a_missing_one_selects_nothing() {
         let pod = json!({"metadata": {"labels": {"app": "web"}}});
-        let select = |selector: Value| Selector::of_object(&selector).is_some_and(|selector| selector.matches(&pod));
+        let select = |selector: Value| Selector::from_object(&selector).is_some_and(|selector| selector.matches(&pod));
         assert!(select(json!({})));
         assert!(select(json!({"matchLabels": {"app": "web"}})));
         assert!(!select(json!({"matchLabels": {"app": "db"}})));

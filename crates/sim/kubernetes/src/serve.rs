@@ -1,4 +1,4 @@
-//! The API server behind a socket, with TLS and a token.
+//! The API server on a socket, with TLS and a token.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,27 +22,25 @@ use tokio_rustls::TlsAcceptor;
 use crate::access::Token;
 use crate::control::TICK_SECONDS;
 use crate::error::ApiError;
-use crate::server::{Body, Server, read, refusal};
+use crate::server::{Body, Server, error_response, read};
 
-/// A client that does not finish its handshake, its headers or its body in this time is stuck or hostile.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of handshake, headers and body. A slower client is stuck or hostile.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long requests under way may take to end when the server stops. Watches are ended first.
+/// How long open requests may take when the server stops. Watches are ended first.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A pause after an accept that failed: the usual reason is too many open files, which only time heals.
+/// The pause after a failed accept. The usual reason is too many open files, which only time resolves.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for the API server: {source}")]
 pub struct BindError {
     pub address: SocketAddr,
-    /// Why not.
     pub source: io::Error,
 }
 
-/// A bound listener. Nobody is answered before [`Socket::serve`].
+/// A bound listener. No request is handled before [`Socket::serve`].
 #[derive(Debug)]
 pub struct Socket {
     listener: TcpListener,
@@ -59,7 +57,7 @@ impl Socket {
         Ok(Self { listener, address })
     }
 
-    /// Answers requests that show the token until `stop` ends.
+    /// Handles requests that carry the token until `stop` completes.
     pub async fn serve(self, server: Server, tls: Arc<ServerConfig>, token: Token, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let acceptor = TlsAcceptor::from(tls);
@@ -86,36 +84,36 @@ impl Socket {
         }
         drop(self.listener);
         server.close();
-        // Connections that do not end in time are cut when the runtime goes.
+        // Connections that do not end in time are closed with the runtime.
         let _ = timeout(GRACE, graceful.shutdown()).await;
     }
 }
 
 async fn connection(server: Server, token: Token, stream: TcpStream, tls: TlsAcceptor, watcher: Watcher) {
-    // Answers are small and come at once: waiting for more to send costs 40 ms each.
+    // Responses are small and immediate: waiting for more data would cost 40 ms each.
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await else { return };
+    let Ok(Ok(stream)) = timeout(CLIENT_TIMEOUT, tls.accept(stream)).await else { return };
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(CLIENT_TIMEOUT);
     builder.http2().timer(TokioTimer::new());
     let service = service_fn(|request| {
         let (server, token) = (server.clone(), token.clone());
-        async move { Ok::<_, Infallible>(answer(&server, &token, request).await) }
+        async move { Ok::<_, Infallible>(handle(&server, &token, request).await) }
     });
-    // How a connection ends is the client's affair.
+    // The client may end a connection in any way.
     let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
 }
 
-/// Paths that tell nothing of the cluster.
-const OPEN: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+/// Paths that need no token and reveal nothing about the cluster.
+const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-async fn answer(server: &Server, token: &Token, request: Request<Incoming>) -> Response<Body> {
-    if !OPEN.contains(&request.uri().path()) && !token.is_in(request.headers()) {
-        return refusal(&ApiError::unauthorized());
+async fn handle(server: &Server, token: &Token, request: Request<Incoming>) -> Response<Body> {
+    if !PUBLIC.contains(&request.uri().path()) && !token.is_in(request.headers()) {
+        return error_response(&ApiError::unauthorized());
     }
-    match timeout(PATIENCE, read(request)).await {
-        Ok(Ok(request)) => server.answer(&request),
-        Ok(Err(refusal)) => refusal,
-        Err(_) => refusal(&ApiError::bad("the request did not come to its end in time")),
+    match timeout(CLIENT_TIMEOUT, read(request)).await {
+        Ok(Ok(request)) => server.handle(&request),
+        Ok(Err(response)) => response,
+        Err(_) => error_response(&ApiError::bad("the request was not complete in time")),
     }
 }

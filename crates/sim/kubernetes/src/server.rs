@@ -1,4 +1,4 @@
-//! The API server as an object that several tasks share, and as a tower service: what `kube::Client` can be built on.
+//! The shared API server, and its tower service, which `kube::Client` can be built on.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,31 +25,31 @@ use crate::cluster::{Cluster, Outcome};
 use crate::error::ApiError;
 use crate::watch::Watch;
 
-/// What is read of a request at most: the real server's limit.
+/// The real server's limit for request bodies.
 const BODY_LIMIT: usize = 3 << 20;
 
-/// How often a watch that takes bookmarks gets one: as often as the real server's, about.
+/// The interval of bookmarks, about the same as the real server's.
 const BOOKMARK: Duration = Duration::from_mins(1);
 
-/// Tells the time of the cluster.
+/// The clock of the cluster.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// The body of an answer: whole, or without an end for a watch.
+/// The body of a response; endless for a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An API server. Clones are the same one.
+/// An API server. Clones share their state.
 #[derive(Clone)]
 pub struct Server(Arc<Inner>);
 
 struct Inner {
     cluster: Mutex<Cluster>,
     clock: Clock,
-    beat: Sender<Beat>,
+    signal: Sender<Signal>,
 }
 
-/// What those who wait are told.
+/// The state that open watches wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Beat {
+struct Signal {
     revision: u64,
     closed: bool,
 }
@@ -61,37 +61,37 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// A new cluster in memory. `seed` makes what looks random.
+    /// A new in-memory cluster. `seed` determines generated names and IDs.
     pub fn new(seed: u64, clock: Clock) -> Self {
         let cluster = Cluster::new(seed, clock());
-        Self::of(cluster, clock)
+        Self::from_cluster(cluster, clock)
     }
 
-    /// The cluster in a state folder, made there when the folder has none. What was answered before a crash is there again.
+    /// The cluster of a state folder, created if it is missing. Everything that was acknowledged before a crash is restored.
     pub fn open(folder: &Path, seed: u64, clock: Clock) -> Result<Self, JournalError> {
-        Ok(Self::of(Cluster::open(folder, seed, clock())?, clock))
+        Ok(Self::from_cluster(Cluster::open(folder, seed, clock())?, clock))
     }
 
-    fn of(cluster: Cluster, clock: Clock) -> Self {
-        let (beat, _) = channel(Beat { revision: cluster.store.revision(), closed: false });
-        Self(Arc::new(Inner { cluster: Mutex::new(cluster), clock, beat }))
+    fn from_cluster(cluster: Cluster, clock: Clock) -> Self {
+        let (signal, _) = channel(Signal { revision: cluster.store.revision(), closed: false });
+        Self(Arc::new(Inner { cluster: Mutex::new(cluster), clock, signal }))
     }
 
-    /// The same server, which from now on gives a node to pods that have none.
+    /// Enables scheduling of unbound pods.
     #[must_use]
     pub fn with_scheduler(self) -> Self {
         self.lock().schedules = true;
         self
     }
 
-    /// Answers a request. The answer to a watch goes on until the client goes, time is up, or [`Server::close`] ends it.
-    pub fn answer(&self, request: &Request<Bytes>) -> Response<Body> {
+    /// Handles a request. The response to a watch ends when the client disconnects, its timeout expires, or [`Server::close`] is called.
+    pub fn handle(&self, request: &Request<Bytes>) -> Response<Body> {
         let mut cluster = self.lock();
-        let outcome = cluster.answer(request, (self.0.clock)());
-        self.told(&cluster);
+        let outcome = cluster.handle(request, (self.0.clock)());
+        self.notify(&cluster);
         drop(cluster);
         match outcome {
-            Outcome::Answer(response) => response.map(whole),
+            Outcome::Response(response) => response.map(whole),
             Outcome::Watch(watch) => {
                 let mut response = Response::new(self.stream(*watch));
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -100,69 +100,74 @@ impl Server {
         }
     }
 
-    /// Does what is due by time alone. Requests do so too; a server that nobody asks needs it.
+    /// Applies changes that only depend on time. Requests do so too, so only an idle server needs it.
     pub fn tick(&self) {
         let mut cluster = self.lock();
-        if let Err(error) = cluster.pass((self.0.clock)()) {
-            eprintln!("the cluster could not be saved: {error}");
+        if let Err(error) = cluster.advance((self.0.clock)()) {
+            eprintln!("cannot save the cluster: {error}");
         }
-        self.told(&cluster);
+        self.notify(&cluster);
     }
 
-    /// Ends all watches, those to come too.
+    /// Ends all watches, including future ones.
     pub fn close(&self) {
-        self.0.beat.send_modify(|beat| beat.closed = true);
+        self.0.signal.send_modify(|signal| signal.closed = true);
     }
 
-    /// The server as a service, for clients in the same process. Nobody is asked for a token.
+    /// The server as a tower service, for clients in the same process. It needs no token.
     pub fn service(&self) -> Service {
         Service(self.clone())
     }
 
-    fn told(&self, cluster: &Cluster) {
+    fn notify(&self, cluster: &Cluster) {
         let revision = cluster.store.revision();
-        self.0.beat.send_if_modified(|beat| {
-            let news = beat.revision != revision;
-            beat.revision = revision;
-            news
+        self.0.signal.send_if_modified(|signal| {
+            let changed = signal.revision != revision;
+            signal.revision = revision;
+            changed
         });
     }
 
     fn lock(&self) -> MutexGuard<'_, Cluster> {
-        // A handler that panicked is a bug that its test shows; the others go on.
+        // A panic of a handler is a bug that its test shows; other requests continue.
         self.0.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stream(&self, watch: Watch) -> Body {
         let now = Instant::now();
         let ends = now + Duration::from_secs(watch.lasts);
-        let under_way =
-            UnderWay { server: self.clone(), watch, beat: self.0.beat.subscribe(), ends, bookmark: now + BOOKMARK };
-        let frames = stream::unfold(Some(under_way), |under_way| async {
-            let mut under_way = under_way?;
-            let lines = under_way.next().await?;
-            let rest = (!under_way.watch.is_over()).then_some(under_way);
+        let open_watch = OpenWatch {
+            server: self.clone(),
+            watch,
+            signal: self.0.signal.subscribe(),
+            ends,
+            bookmark: now + BOOKMARK,
+        };
+        let frames = stream::unfold(Some(open_watch), |open_watch| async {
+            let mut open_watch = open_watch?;
+            let lines = open_watch.next().await?;
+            let rest = (!open_watch.watch.is_over()).then_some(open_watch);
             Some((Ok::<_, Infallible>(Frame::data(Bytes::from(lines))), rest))
         });
         BodyExt::boxed_unsync(StreamBody::new(frames))
     }
 }
 
-/// A watch that a client reads.
-struct UnderWay {
+/// A watch with a connected client.
+struct OpenWatch {
     server: Server,
     watch: Watch,
-    beat: Receiver<Beat>,
+    signal: Receiver<Signal>,
     ends: Instant,
     bookmark: Instant,
 }
 
-impl UnderWay {
+impl OpenWatch {
     /// The next lines, or `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            // Seen before the look at the store: what comes in between wakes us again.
-            let closed = self.beat.borrow_and_update().closed;
+            // Marked as seen before the store is read, so that later changes wake us again.
+            let closed = self.signal.borrow_and_update().closed;
             let now = (self.server.0.clock)();
             let lines = self.watch.due(&self.server.lock().store, now);
             if !lines.is_empty() {
@@ -172,7 +177,7 @@ impl UnderWay {
                 return None;
             }
             tokio::select! {
-                changed = self.beat.changed() => changed.ok()?,
+                changed = self.signal.changed() => changed.ok()?,
                 () = sleep_until(self.ends) => return None,
                 () = sleep_until(self.bookmark) => {
                     self.bookmark = Instant::now() + BOOKMARK;
@@ -190,12 +195,12 @@ fn whole(bytes: Bytes) -> Body {
     Full::new(bytes).boxed_unsync()
 }
 
-/// The answer that is a refusal.
-pub(crate) fn refusal(error: &ApiError) -> Response<Body> {
+/// The response for an error.
+pub(crate) fn error_response(error: &ApiError) -> Response<Body> {
     error.response().map(whole)
 }
 
-/// A request with all of its body, or the refusal.
+/// Reads the whole body, or returns an error response.
 pub(crate) async fn read<B>(request: Request<B>) -> Result<Request<Bytes>, Response<Body>>
 where
     B: http_body::Body,
@@ -205,9 +210,9 @@ where
     match Limited::new(body, BODY_LIMIT).collect().await {
         Ok(body) => Ok(Request::from_parts(parts, body.to_bytes())),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(refusal(&ApiError::too_large_body(BODY_LIMIT)))
+            Err(error_response(&ApiError::too_large_body(BODY_LIMIT)))
         }
-        Err(error) => Err(refusal(&ApiError::bad(format!("the request could not be read: {error}")))),
+        Err(error) => Err(error_response(&ApiError::bad(format!("cannot read the request: {error}")))),
     }
 }
 
@@ -233,8 +238,8 @@ where
         let server = self.0.clone();
         Box::pin(async move {
             Ok(match read(request).await {
-                Ok(request) => server.answer(&request),
-                Err(refusal) => refusal,
+                Ok(request) => server.handle(&request),
+                Err(response) => response,
             })
         })
     }

@@ -1,43 +1,42 @@
-//! The objects, their revisions, and what happened to them lately.
+//! The objects, their revisions, and their recent changes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use kiln_sim_store::{Ids, Kept, Table};
+use kiln_sim_store::{Ids, Persistent, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::meta;
-use crate::resource::{RESOURCES, Resource, Sort};
+use crate::resource::{ObjectKind, RESOURCES, Resource};
 
-/// How many changes a watch can be behind. Enough for a client that was away while 5,000 nodes wrote their status twice.
+/// How many changes a watch can lag behind: enough for a client that reconnects after 5,000 nodes wrote their status twice.
 const HISTORY: usize = 10_000;
 
-/// An object as it was at one revision.
+/// An object at one revision.
 pub(crate) type Object = Arc<Value>;
 
-/// One change.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) revision: u64,
-    pub(crate) sort: Sort,
+    pub(crate) object_kind: ObjectKind,
     pub(crate) key: String,
     pub(crate) before: Option<Object>,
-    /// What it became, or what it last was, dated by this change.
+    /// The new state, or the last one of a deleted object, with the revision of this change.
     pub(crate) object: Object,
     pub(crate) gone: bool,
 }
 
-/// Everything that the server knows.
+/// All objects of the server.
 #[derive(Debug)]
 pub(crate) struct Store {
     objects: Table<Object>,
     revision: u64,
-    /// Changes up to this revision are forgotten.
+    /// Changes up to this revision are no longer available.
     floor: u64,
     history: VecDeque<Change>,
-    /// The keys of those that name an owner, by its uid; follows from `objects`.
+    /// The keys of the dependents of each owner uid; derived from `objects`.
     owned: HashMap<String, BTreeSet<String>>,
     pub(crate) ids: Ids,
 }
@@ -58,7 +57,7 @@ impl Store {
         self.revision
     }
 
-    /// The last revision whose changes are forgotten.
+    /// The last revision whose changes are no longer available.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
@@ -67,29 +66,34 @@ impl Store {
         self.objects.get(&resource.key(namespace, name))
     }
 
-    /// The objects of a resource, of one namespace or of all, in key order.
-    pub(crate) fn all(&self, sort: Sort, namespace: Option<&str>) -> Vec<(&str, &Object)> {
-        self.objects.below(&sort.resource().prefix(namespace)).collect()
+    /// The objects of a resource in one or all namespaces, in key order.
+    pub(crate) fn all(&self, object_kind: ObjectKind, namespace: Option<&str>) -> Vec<(&str, &Object)> {
+        self.objects.below(&object_kind.resource().prefix(namespace)).collect()
     }
 
-    /// The same, without keys.
-    pub(crate) fn objects(&self, sort: Sort, namespace: Option<&str>) -> Vec<Object> {
-        self.all(sort, namespace).into_iter().map(|(_, object)| object.clone()).collect()
+    /// Like [`Self::all`], without keys.
+    pub(crate) fn objects(&self, object_kind: ObjectKind, namespace: Option<&str>) -> Vec<Object> {
+        self.all(object_kind, namespace).into_iter().map(|(_, object)| object.clone()).collect()
     }
 
-    /// The objects as they were at a revision, or `None` when that is forgotten.
-    pub(crate) fn all_at(&self, sort: Sort, namespace: Option<&str>, revision: u64) -> Option<Vec<(String, Object)>> {
+    /// The objects at a revision, or `None` if that is no longer available.
+    pub(crate) fn all_at(
+        &self,
+        object_kind: ObjectKind,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Option<Vec<(String, Object)>> {
         if revision < self.floor {
             return None;
         }
-        let prefix = sort.resource().prefix(namespace);
-        // The oldest change after the revision knows what was before it.
+        let prefix = object_kind.resource().prefix(namespace);
+        // The oldest change after the revision has the state before it.
         let mut then: HashMap<&str, Option<&Object>> = HashMap::new();
         for change in self.since(revision).filter(|change| change.key.starts_with(&prefix)) {
             then.entry(&change.key).or_insert(change.before.as_ref());
         }
         let mut all: Vec<(String, Object)> = self
-            .all(sort, namespace)
+            .all(object_kind, namespace)
             .into_iter()
             .filter(|(key, _)| !then.contains_key(key))
             .map(|(key, object)| (key.to_owned(), object.clone()))
@@ -105,22 +109,29 @@ impl Store {
         self.history.range(from..)
     }
 
-    /// Puts an object in place; it gets the next revision.
-    pub(crate) fn put(&mut self, sort: Sort, mut object: Value) -> Object {
+    /// Stores an object at the next revision.
+    pub(crate) fn put(&mut self, object_kind: ObjectKind, mut object: Value) -> Object {
         self.revision += 1;
         meta::set_resource_version(&mut object, self.revision);
-        let key = sort.resource().key(meta::namespace(&object), meta::name(&object));
+        let key = object_kind.resource().key(meta::namespace(&object), meta::name(&object));
         let object = Arc::new(object);
         let before = self.objects.get(&key).cloned();
         self.index(&key, before.as_ref(), Some(&object));
         self.objects.insert(key.clone(), object.clone());
-        self.remember(Change { revision: self.revision, sort, key, before, object: object.clone(), gone: false });
+        self.remember(Change {
+            revision: self.revision,
+            object_kind,
+            key,
+            before,
+            object: object.clone(),
+            gone: false,
+        });
         object
     }
 
-    /// Takes an object out. What comes back is dated by its end.
-    pub(crate) fn remove(&mut self, sort: Sort, namespace: &str, name: &str) -> Option<Object> {
-        let key = sort.resource().key(namespace, name);
+    /// Removes an object, and returns it with the revision of its removal.
+    pub(crate) fn remove(&mut self, object_kind: ObjectKind, namespace: &str, name: &str) -> Option<Object> {
+        let key = object_kind.resource().key(namespace, name);
         let before = self.objects.remove(&key)?;
         self.index(&key, Some(&before), None);
         self.revision += 1;
@@ -128,14 +139,14 @@ impl Store {
         meta::set_resource_version(&mut last, self.revision);
         let object = Arc::new(last);
         let revision = self.revision;
-        self.remember(Change { revision, sort, key, before: Some(before), object: object.clone(), gone: true });
+        self.remember(Change { revision, object_kind, key, before: Some(before), object: object.clone(), gone: true });
         Some(object)
     }
 
-    /// What names this uid as one of its owners.
-    pub(crate) fn owned_by(&self, uid: &str) -> Vec<(Sort, Object)> {
+    /// The dependents of an owner uid.
+    pub(crate) fn owned_by(&self, uid: &str) -> Vec<(ObjectKind, Object)> {
         let keys = self.owned.get(uid).into_iter().flatten();
-        keys.filter_map(|key| Some((sort_of(key)?, self.objects.get(key)?.clone()))).collect()
+        keys.filter_map(|key| Some((kind_of_key(key)?, self.objects.get(key)?.clone()))).collect()
     }
 
     fn index(&mut self, key: &str, before: Option<&Object>, after: Option<&Object>) {
@@ -171,35 +182,35 @@ impl Store {
     }
 }
 
-/// One commit.
+/// One commit in the journal.
 #[derive(Serialize, Deserialize)]
 struct Line {
     revision: u64,
     ids: Ids,
-    /// Key, and the object or null.
+    /// Key and object, or null for a deletion.
     changes: Vec<(String, Option<Box<RawValue>>)>,
 }
 
-/// The sort of what is stored under a key.
-fn sort_of(key: &str) -> Option<Sort> {
+/// The kind of object that is stored under a key.
+fn kind_of_key(key: &str) -> Option<ObjectKind> {
     let plural = key.split('/').next()?;
-    RESOURCES.iter().find(|resource| resource.plural == plural).map(|resource| resource.sort)
+    RESOURCES.iter().find(|resource| resource.plural == plural).map(|resource| resource.object_kind)
 }
 
 fn raw(object: &Object) -> Box<RawValue> {
     serde_json::value::to_raw_value(&**object).expect("objects have text keys only")
 }
 
-impl Kept for Store {
+impl Persistent for Store {
     fn replay(&mut self, line: &str) -> Result<(), serde_json::Error> {
         let line: Line = serde_json::from_str(line)?;
         self.revision = line.revision;
         self.ids = line.ids;
-        // What clients saw before the restart they have to list again.
+        // Clients must list again after a restart.
         self.floor = line.revision;
         for (key, object) in line.changes {
-            if sort_of(&key).is_none() {
-                return Err(serde::de::Error::custom(format!("`{key}` is the key of no resource")));
+            if kind_of_key(&key).is_none() {
+                return Err(serde::de::Error::custom(format!("unknown resource in key `{key}`")));
             }
             let object: Option<Value> = object.map(|raw| serde_json::from_str(raw.get())).transpose()?;
             let object = object.map(Arc::new);
@@ -210,13 +221,13 @@ impl Kept for Store {
         Ok(())
     }
 
-    fn changes(&mut self) -> Option<Vec<u8>> {
+    fn take_changes(&mut self) -> Option<Vec<u8>> {
         let changes: Vec<_> =
             self.objects.take_changes().into_iter().map(|(key, object)| (key, object.map(raw))).collect();
         (!changes.is_empty()).then(|| self.line(changes))
     }
 
-    fn everything(&self) -> Vec<u8> {
+    fn full_state(&self) -> Vec<u8> {
         self.line(self.objects.iter().map(|(key, object)| (key.to_owned(), Some(raw(object)))).collect())
     }
 }
@@ -236,29 +247,29 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_an_earlier_revision_shows_what_was_there_then() {
+    fn list_of_an_earlier_revision_shows_the_objects_at_that_time() {
         let mut store = Store::new(1);
-        store.put(Sort::ConfigMap, named("one", 1));
-        store.put(Sort::ConfigMap, named("two", 1));
+        store.put(ObjectKind::ConfigMap, named("one", 1));
+        store.put(ObjectKind::ConfigMap, named("two", 1));
         let then = store.revision();
-        store.put(Sort::ConfigMap, named("one", 2));
-        store.put(Sort::ConfigMap, named("one", 3));
-        store.remove(Sort::ConfigMap, "a", "two");
-        store.put(Sort::ConfigMap, named("three", 1));
-        let at = |revision| store.all_at(Sort::ConfigMap, Some("a"), revision).unwrap();
+        store.put(ObjectKind::ConfigMap, named("one", 2));
+        store.put(ObjectKind::ConfigMap, named("one", 3));
+        store.remove(ObjectKind::ConfigMap, "a", "two");
+        store.put(ObjectKind::ConfigMap, named("three", 1));
+        let at = |revision| store.all_at(ObjectKind::ConfigMap, Some("a"), revision).unwrap();
         assert_eq!(names(&at(then)), [("one", "1"), ("two", "1")]);
         assert_eq!(names(&at(store.revision())), [("one", "3"), ("three", "1")]);
         assert_eq!(names(&at(0)), []);
     }
 
     #[test]
-    fn history_is_bounded_and_says_what_it_forgot() {
+    fn history_is_bounded_and_reports_its_oldest_revision() {
         let mut store = Store::new(1);
         for turn in 0..=u32::try_from(HISTORY).unwrap() {
-            store.put(Sort::ConfigMap, named("one", turn));
+            store.put(ObjectKind::ConfigMap, named("one", turn));
         }
         assert_eq!(store.floor(), 1);
         assert_eq!(store.since(1).count(), HISTORY);
-        assert!(store.all_at(Sort::ConfigMap, None, 0).is_none());
+        assert!(store.all_at(ObjectKind::ConfigMap, None, 0).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Objects as rows, for people: what `kubectl get` prints.
+//! Objects as table rows, for `kubectl get`.
 
 mod columns;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::meta;
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 use crate::store::Object;
 
-/// How much of an object is in its row.
+/// How much of an object its row contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -27,12 +27,17 @@ impl Include {
     }
 }
 
-/// A table of objects.
-pub(crate) fn table(sort: Sort, objects: &[Object], include: Include, columns: bool, now: Timestamp) -> Value {
+pub(crate) fn table(
+    object_kind: ObjectKind,
+    objects: &[Object],
+    include: Include,
+    columns: bool,
+    now: Timestamp,
+) -> Value {
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let mut row = json!({"cells": columns::cells(sort, object, now)});
+            let mut row = json!({"cells": columns::cells(object_kind, object, now)});
             match include {
                 Include::Nothing => {}
                 Include::Metadata => row["object"] = metadata_of(object),
@@ -41,19 +46,19 @@ pub(crate) fn table(sort: Sort, objects: &[Object], include: Include, columns: b
             row
         })
         .collect();
-    let definitions = if columns { columns::definitions(sort) } else { Value::Null };
+    let definitions = if columns { columns::definitions(object_kind) } else { Value::Null };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {},
         "columnDefinitions": definitions, "rows": rows,
     })
 }
 
-/// An object without all but its metadata.
+/// Only the metadata of an object.
 pub(crate) fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// A time since, as people say it: two units where the smaller one matters.
+/// The age in the format of kubectl.
 fn age(since: &str, now: Timestamp) -> String {
     let Ok(since) = since.parse::<Timestamp>() else { return "<unknown>".to_owned() };
     let seconds = (now - since).total(jiff::Unit::Second).unwrap_or_default();
@@ -61,7 +66,7 @@ fn age(since: &str, now: Timestamp) -> String {
     duration(seconds as i64)
 }
 
-/// Days and up in whole units, below that the shorter the finer.
+/// Formats a duration like kubectl: two units where the smaller one matters.
 fn duration(seconds: i64) -> String {
     let pair = |large: i64, unit: char, small: i64, fine: char| {
         if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{fine}") }
@@ -90,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_people_say_them() {
+    fn ages_are_formatted_like_kubectl() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (0, "0s"),

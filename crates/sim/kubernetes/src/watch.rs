@@ -1,4 +1,4 @@
-//! Watches: what changed since a revision, as one line of JSON per change.
+//! Watches: the changes since a revision, one line of JSON per change.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,35 +8,34 @@ use crate::error::{ApiError, Result};
 use crate::list;
 use crate::meta;
 use crate::resource::Resource;
+use crate::response::View;
 use crate::selector::Selector;
-use crate::show::View;
 use crate::store::{Change, Object, Store};
 
-/// How long a watch lasts when the client does not say: as long as the real one's shortest.
-const LASTS: u64 = 1800;
+/// The default duration in seconds: the real server's minimum.
+const DEFAULT_SECONDS: u64 = 1800;
 
-/// A watch under way.
+/// The state of a watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     view: View,
     namespace: Option<String>,
     selector: Selector,
-    /// Everything up to here was sent.
+    /// Everything up to this revision was sent.
     cursor: u64,
-    /// Lines that are due before any change.
+    /// Lines to send before any change.
     first: Vec<u8>,
-    /// Column definitions go with the first table only.
+    /// Whether the next table needs column definitions.
     columns: bool,
-    /// The client takes bookmarks.
+    /// Whether the client accepts bookmarks.
     bookmarks: bool,
-    /// Nothing comes after an error.
+    /// Set after an error.
     over: bool,
-    /// Seconds until the server ends it.
+    /// Seconds until the server ends the watch.
     pub(crate) lasts: u64,
 }
 
 impl Watch {
-    /// Starts a watch.
     pub(crate) fn start(
         store: &Store,
         call: &Call<'_>,
@@ -45,8 +44,8 @@ impl Watch {
         now: Timestamp,
     ) -> Result<Self> {
         let selector = list::selector(call, resource, name)?;
-        let asked = list::version(call)?;
-        let lasts = call.number("timeoutSeconds")?.filter(|seconds| *seconds > 0).unwrap_or(LASTS);
+        let requested = list::version(call)?;
+        let lasts = call.number("timeoutSeconds")?.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_SECONDS);
         let bookmarks = call.flag("allowWatchBookmarks");
         let stream = call.flag("sendInitialEvents");
         if stream && call.option("resourceVersionMatch") != "NotOlderThan" {
@@ -56,17 +55,17 @@ impl Watch {
             view: View::new(call, resource, now),
             namespace: namespace.map(str::to_owned),
             selector,
-            cursor: asked.unwrap_or(0),
+            cursor: requested.unwrap_or(0),
             first: Vec::new(),
             columns: true,
             bookmarks,
             over: false,
             lasts,
         };
-        if stream || asked.unwrap_or(0) == 0 {
-            // Without a revision, or with the one that means any, what is there comes first.
+        if stream || requested.unwrap_or(0) == 0 {
+            // Without a revision, or with 0, the existing objects come first.
             watch.cursor = store.revision();
-            for object in store.objects(resource.stored().sort, namespace) {
+            for object in store.objects(resource.stored().object_kind, namespace) {
                 if watch.selector.matches(&object) {
                     let line = watch.line("ADDED", &object);
                     watch.first.extend(line);
@@ -84,7 +83,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The lines that are due.
+    /// The lines to send now.
     pub(crate) fn due(&mut self, store: &Store, now: Timestamp) -> Vec<u8> {
         self.view.now = now;
         let mut lines = std::mem::take(&mut self.first);
@@ -97,11 +96,11 @@ impl Watch {
             self.over = true;
             return lines;
         }
-        let sort = self.view.resource.stored().sort;
-        let prefix = sort.resource().prefix(self.namespace.as_deref());
+        let object_kind = self.view.resource.stored().object_kind;
+        let prefix = object_kind.resource().prefix(self.namespace.as_deref());
         let changes: Vec<Change> = store
             .since(self.cursor)
-            .filter(|change| change.sort == sort && change.key.starts_with(&prefix))
+            .filter(|change| change.object_kind == object_kind && change.key.starts_with(&prefix))
             .cloned()
             .collect();
         for change in changes {
@@ -113,12 +112,12 @@ impl Watch {
         lines
     }
 
-    /// Whether the server has nothing more to say.
+    /// Whether the watch has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.over && self.first.is_empty()
     }
 
-    /// How far the client is, where it wants to know.
+    /// A bookmark, if the client accepts them.
     pub(crate) fn bookmark(&mut self) -> Vec<u8> {
         if self.bookmarks && !self.over { self.bookmark_line(false) } else { Vec::new() }
     }
@@ -131,7 +130,7 @@ impl Watch {
             (true, true) => Some(self.line("MODIFIED", &change.object)),
             (true, false) if change.gone => Some(self.line("DELETED", &change.object)),
             (true, false) => {
-                // It left the selection: the client sees it as it knew it, dated by the change.
+                // The object no longer matches the selector: the client gets its previous state with the new revision.
                 let mut last = Value::clone(change.before.as_ref()?);
                 meta::set_resource_version(&mut last, change.revision);
                 Some(self.line("DELETED", &Object::new(last)))

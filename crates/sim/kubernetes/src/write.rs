@@ -1,27 +1,26 @@
-//! Making and changing objects.
+//! Creates and changes objects.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::error::{ApiError, Cause, Result};
-use crate::resource::{Resource, Sort};
+use crate::error::{ApiError, FieldError, Result};
+use crate::resource::{ObjectKind, Resource};
 use crate::schema::{self, Decoded};
 use crate::store::{Object, Store};
 use crate::{event, meta, strategy};
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WriteOutcome {
     pub(crate) object: Object,
-    /// It was not there before.
     pub(crate) created: bool,
-    /// What the client should know: fields that were dropped.
+    /// Unknown fields that were dropped.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Takes in what a client sent: known fields only, in the form of storage.
-pub(crate) fn take(call: &Call<'_>, resource: &'static Resource, object: Value) -> Result<(Value, Vec<String>)> {
+/// Validates a submitted object, drops unknown fields, and converts it to the stored form.
+pub(crate) fn decode(call: &Call<'_>, resource: &'static Resource, object: Value) -> Result<(Value, Vec<String>)> {
     let Decoded { object, unknown } = schema::decode(resource, object)?;
     let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
     let warnings = match call.option("fieldValidation") {
@@ -44,25 +43,25 @@ pub(crate) fn take(call: &Call<'_>, resource: &'static Resource, object: Value) 
     Ok((event::to_stored(resource, object), warnings))
 }
 
-/// POST.
+/// Handles POST.
 pub(crate) fn create(
     store: &mut Store,
     call: &Call<'_>,
     resource: &'static Resource,
     namespace: Option<&str>,
     now: Timestamp,
-) -> Result<Written> {
+) -> Result<WriteOutcome> {
     if resource.namespaced && namespace.is_none() {
         return Err(ApiError::method(resource, "create"));
     }
-    let (mut object, warnings) = take(call, resource, call.json()?)?;
+    let (mut object, warnings) = decode(call, resource, call.json()?)?;
     let resource = resource.stored();
-    place(&mut object, namespace, None)?;
+    set_location(&mut object, namespace, None)?;
     let object = create_object(store, resource, object, now, call.dry_run()?)?;
-    Ok(Written { object, created: true, warnings })
+    Ok(WriteOutcome { object, created: true, warnings })
 }
 
-/// Makes an object that is in its place.
+/// Creates an object whose name and namespace are set.
 pub(crate) fn create_object(
     store: &mut Store,
     resource: &'static Resource,
@@ -71,12 +70,12 @@ pub(crate) fn create_object(
     dry_run: bool,
 ) -> Result<Object> {
     if !meta::resource_version(&object).is_empty() {
-        return Err(ApiError::unnamed("resourceVersion should not be set on objects to be created"));
+        return Err(ApiError::without_reason("resourceVersion should not be set on objects to be created"));
     }
-    name(store, resource, &mut object)?;
+    generate_name(store, resource, &mut object)?;
     let (namespace, name) = (meta::namespace(&object).to_owned(), meta::name(&object).to_owned());
     if resource.namespaced {
-        let spaces = Sort::Namespace.resource();
+        let spaces = ObjectKind::Namespace.resource();
         let space = store.get(spaces, "", &namespace).ok_or_else(|| ApiError::not_found(spaces, &namespace))?;
         if meta::is_terminating(space) {
             return Err(ApiError::terminating(resource, &name, &namespace));
@@ -98,19 +97,19 @@ pub(crate) fn create_object(
     if store.get(resource, &namespace, &name).is_some() {
         return Err(ApiError::exists(resource, &name));
     }
-    Ok(if dry_run { object.into() } else { store.put(resource.sort, object) })
+    Ok(if dry_run { object.into() } else { store.put(resource.object_kind, object) })
 }
 
-/// Letters and digits that make no words and are not taken for one another.
+/// Characters that form no words and are not confused with each other.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-fn name(store: &mut Store, resource: &Resource, object: &mut Value) -> Result<()> {
+fn generate_name(store: &mut Store, resource: &Resource, object: &mut Value) -> Result<()> {
     if !meta::name(object).is_empty() {
         return Ok(());
     }
     let stem = meta::text(object, "/metadata/generateName").to_owned();
     if stem.is_empty() {
-        let cause = Cause::required("metadata.name", "name or generateName is required");
+        let cause = FieldError::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(resource, "", &[cause]));
     }
     let namespace = meta::namespace(object).to_owned();
@@ -124,7 +123,7 @@ fn name(store: &mut Store, resource: &Resource, object: &mut Value) -> Result<()
                 char::from(SUFFIX[at])
             })
             .collect();
-        // Names end before the 63rd letter, so that they fit a label.
+        // Names have at most 63 characters, so that they can be label values.
         let name = format!("{}{suffix}", &stem[..stem.len().min(58)]);
         if store.get(resource, &namespace, &name).is_none() {
             meta::metadata(object).insert("name".to_owned(), json!(name));
@@ -133,14 +132,14 @@ fn name(store: &mut Store, resource: &Resource, object: &mut Value) -> Result<()
     }
 }
 
-/// Where the path says that the object is, the object has to say too, or nothing.
-pub(crate) fn place(object: &mut Value, namespace: Option<&str>, name: Option<&str>) -> Result<()> {
-    let said = meta::namespace(object);
+/// Sets name and namespace from the path, and rejects an object with different ones.
+pub(crate) fn set_location(object: &mut Value, namespace: Option<&str>, name: Option<&str>) -> Result<()> {
+    let given = meta::namespace(object);
     match namespace {
-        Some(namespace) if said.is_empty() => {
+        Some(namespace) if given.is_empty() => {
             meta::metadata(object).insert("namespace".to_owned(), json!(namespace));
         }
-        Some(namespace) if said != namespace => {
+        Some(namespace) if given != namespace => {
             return Err(ApiError::bad(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
@@ -148,12 +147,12 @@ pub(crate) fn place(object: &mut Value, namespace: Option<&str>, name: Option<&s
         Some(_) => {}
         None => drop(meta::metadata(object).remove("namespace")),
     }
-    let said = meta::name(object);
+    let given = meta::name(object);
     match name {
-        Some(name) if said.is_empty() => drop(meta::metadata(object).insert("name".to_owned(), json!(name))),
-        Some(name) if said != name => {
+        Some(name) if given.is_empty() => drop(meta::metadata(object).insert("name".to_owned(), json!(name))),
+        Some(name) if given != name => {
             return Err(ApiError::bad(format!(
-                "the name of the object ({said}) does not match the name on the URL ({name})"
+                "the name of the object ({given}) does not match the name on the URL ({name})"
             )));
         }
         _ => {}
@@ -161,7 +160,7 @@ pub(crate) fn place(object: &mut Value, namespace: Option<&str>, name: Option<&s
     Ok(())
 }
 
-/// PUT, of an object or of its status.
+/// Handles PUT, of an object or of its status.
 pub(crate) fn update(
     store: &mut Store,
     call: &Call<'_>,
@@ -169,10 +168,10 @@ pub(crate) fn update(
     (namespace, name): (Option<&str>, &str),
     status: bool,
     now: Timestamp,
-) -> Result<Written> {
-    let (mut object, warnings) = take(call, resource, call.json()?)?;
+) -> Result<WriteOutcome> {
+    let (mut object, warnings) = decode(call, resource, call.json()?)?;
     let resource = resource.stored();
-    place(&mut object, namespace, Some(name))?;
+    set_location(&mut object, namespace, Some(name))?;
     let dry_run = call.dry_run()?;
     let Some(old) = store.get(resource, namespace.unwrap_or_default(), name).cloned() else {
         if !resource.create_on_update || status {
@@ -180,20 +179,21 @@ pub(crate) fn update(
         }
         meta::metadata(&mut object).remove("resourceVersion");
         let object = create_object(store, resource, object, now, dry_run)?;
-        return Ok(Written { object, created: true, warnings });
+        return Ok(WriteOutcome { object, created: true, warnings });
     };
     if meta::resource_version(&object).is_empty() && !resource.unconditional_update {
-        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        let cause = FieldError::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
         return Err(ApiError::invalid(resource, name, &[cause]));
     }
     let object = replace(store, resource, &old, object, status, dry_run)?;
-    Ok(Written { object, created: false, warnings })
+    Ok(WriteOutcome { object, created: false, warnings })
 }
 
-/// Fields of the metadata that only the server writes.
-const OWN: [&str; 5] = ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+/// Metadata that only the server writes.
+const SERVER_FIELDS: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
-/// Puts `new` in the place of `old`, where nothing speaks against it.
+/// Replaces `old` with `new` after validation.
 pub(crate) fn replace(
     store: &mut Store,
     resource: &'static Resource,
@@ -203,8 +203,8 @@ pub(crate) fn replace(
     dry_run: bool,
 ) -> Result<Object> {
     let name = meta::name(old).to_owned();
-    let asked = meta::resource_version(&new);
-    if !asked.is_empty() && asked != meta::resource_version(old) {
+    let requested = meta::resource_version(&new);
+    if !requested.is_empty() && requested != meta::resource_version(old) {
         return Err(ApiError::modified(resource, &name));
     }
     let uid = meta::uid(&new);
@@ -213,7 +213,7 @@ pub(crate) fn replace(
         return Err(ApiError::conflict(resource, &name, &why));
     }
     let metadata = meta::metadata(&mut new);
-    for field in OWN {
+    for field in SERVER_FIELDS {
         match old["metadata"].get(field) {
             Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
             None => drop(metadata.remove(field)),
@@ -221,7 +221,7 @@ pub(crate) fn replace(
     }
     metadata.remove("managedFields");
     metadata.insert("resourceVersion".to_owned(), json!(meta::resource_version(old)));
-    tidy(metadata);
+    remove_empty(metadata);
     if status {
         strategy::prepare_status(old, &mut new);
     } else {
@@ -238,21 +238,21 @@ pub(crate) fn replace(
     if dry_run {
         return Ok(new.into());
     }
-    // The last finalizer went: what was only held by it goes too.
+    // The last finalizer was removed, so the object is removed too.
     if meta::is_terminating(&new)
         && meta::finalizers(&new).is_empty()
         && !meta::finalizers(old).is_empty()
         && meta::deletion_grace(&new).unwrap_or_default() == 0
-        && resource.sort != Sort::Namespace
+        && resource.object_kind != ObjectKind::Namespace
     {
-        let gone = store.remove(resource.sort, meta::namespace(old), &name);
+        let gone = store.remove(resource.object_kind, meta::namespace(old), &name);
         return Ok(gone.unwrap_or_else(|| new.into()));
     }
-    Ok(store.put(resource.sort, new))
+    Ok(store.put(resource.object_kind, new))
 }
 
-/// Empty maps and lists are not kept: an annotation that went leaves nothing behind.
-fn tidy(metadata: &mut serde_json::Map<String, Value>) {
+/// Removes empty maps and lists from the metadata.
+fn remove_empty(metadata: &mut serde_json::Map<String, Value>) {
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let empty = match metadata.get(field) {
             Some(Value::Object(map)) => map.is_empty(),

@@ -1,4 +1,4 @@
-//! What the embedded server alone has to show: its time, its state folder, its door, and what it refuses.
+//! Properties of the embedded server alone: its clock, its state folder, and unsupported requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use kube::core::WatchEvent;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-/// A clock that stands until it is moved.
+/// A manual clock.
 #[derive(Clone)]
 struct Time(Arc<Mutex<Timestamp>>);
 
@@ -34,7 +34,7 @@ impl Time {
         *self.0.lock().unwrap()
     }
 
-    fn pass(&self, seconds: i64) {
+    fn advance(&self, seconds: i64) {
         *self.0.lock().unwrap() += SignedDuration::from_secs(seconds);
     }
 }
@@ -46,7 +46,7 @@ fn client(server: &Server) -> Client {
 async fn call(server: &Server, method: &str, path: &str, kind: &str, body: &Value) -> (StatusCode, Value) {
     let request = Request::builder().method(method).uri(path).header("content-type", kind);
     let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
-    let response = server.answer(&request.body(body).unwrap());
+    let response = server.handle(&request.body(body).unwrap());
     let code = response.status();
     (code, serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap())
 }
@@ -56,7 +56,7 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_in_the_same_process_needs_no_socket_and_no_time() {
+async fn in_process_client_needs_no_socket_and_no_time() {
     let server = Server::new(1, Time::new().clock());
     let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
     let made = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
@@ -64,12 +64,12 @@ async fn a_client_in_the_same_process_needs_no_socket_and_no_time() {
     let mut changes = Box::pin(api.watch(&WatchParams::default(), &version).await.unwrap());
     let waiting = tokio::spawn(async move { changes.next().await.unwrap().unwrap() });
     api.create(&PostParams::default(), &config_map("b")).await.unwrap();
-    let WatchEvent::Added(seen) = waiting.await.unwrap() else { panic!("no object came") };
+    let WatchEvent::Added(seen) = waiting.await.unwrap() else { panic!("no object arrived") };
     assert_eq!(seen.name_any(), "b");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_gives_one_cluster() {
+async fn same_seed_gives_the_same_cluster() {
     let uid = |seed| async move {
         let api: Api<ConfigMap> = Api::default_namespaced(client(&Server::new(seed, Time::new().clock())));
         api.create(&PostParams::default(), &config_map("a")).await.unwrap().uid().unwrap()
@@ -79,22 +79,22 @@ async fn one_seed_gives_one_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_takes_bookmarks_gets_them() {
+async fn watch_receives_bookmarks() {
     let server = Server::new(1, Time::new().clock());
     let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
     let mut changes = Box::pin(api.watch(&WatchParams::default(), "4").await.unwrap());
-    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark came") };
+    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark arrived") };
     assert_eq!(bookmark.metadata.resource_version, "4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_ends_with_a_bookmark() {
+async fn streamed_list_ends_with_a_bookmark() {
     let server = Server::new(1, Time::new().clock());
     let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
     api.create(&PostParams::default(), &config_map("a")).await.unwrap();
     let mut changes = Box::pin(api.watch(&WatchParams::default().initial_events(), "0").await.unwrap());
     assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Added(one))) if one.name_any() == "a"));
-    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark came") };
+    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark arrived") };
     assert_eq!(bookmark.metadata.annotations["k8s.io/initial-events-end"], "true");
 }
 
@@ -108,7 +108,7 @@ async fn watches_end_when_the_server_closes() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_again_and_what_clients_saw_has_to_be_listed_anew() {
+async fn acknowledged_writes_survive_a_restart_and_old_watches_expire() {
     let folder = tempfile::tempdir().unwrap();
     let time = Time::new();
     let server = Server::open(folder.path(), 1, time.clock()).unwrap();
@@ -121,7 +121,7 @@ async fn what_was_answered_is_there_again_and_what_clients_saw_has_to_be_listed_
     assert!(matches!(busy, Err(JournalError::Locked { .. })));
     drop((api, server));
     let server = loop {
-        // The client's own task lets go of the server when it next runs.
+        // The client's background task releases the server when it next runs.
         tokio::task::yield_now().await;
         match Server::open(folder.path(), 1, time.clock()) {
             Err(JournalError::Locked { .. }) => {}
@@ -134,14 +134,14 @@ async fn what_was_answered_is_there_again_and_what_clients_saw_has_to_be_listed_
     let found = api.get("b").await.unwrap();
     assert_eq!((found.uid(), found.resource_version()), (late.uid(), late.resource_version()));
     let mut changes = Box::pin(api.watch(&WatchParams::default(), &early).await.unwrap());
-    let WatchEvent::Error(status) = changes.next().await.unwrap().unwrap() else { panic!("it knows too much") };
+    let WatchEvent::Error(status) = changes.next().await.unwrap().unwrap() else { panic!("the watch did not expire") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     let next = api.create(&PostParams::default(), &config_map("c")).await.unwrap();
     assert_ne!(next.uid(), made.uid());
 }
 
 #[tokio::test]
-async fn what_it_does_not_do_it_refuses_with_a_status() {
+async fn unsupported_requests_are_rejected_with_a_status() {
     let server = Server::new(1, Time::new().clock());
     let at = "/api/v1/namespaces/default/configmaps/a";
     for (method, path, kind, code, reason) in [
@@ -169,20 +169,20 @@ async fn what_it_does_not_do_it_refuses_with_a_status() {
 }
 
 #[tokio::test]
-async fn an_access_review_says_yes_to_what_the_server_has_and_no_to_the_rest() {
+async fn access_review_allows_only_served_resources() {
     let server = Server::new(1, Time::new().clock());
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     for (group, resource, allowed) in
         [("", "pods", true), ("policy", "poddisruptionbudgets", true), ("batch", "jobs", false)]
     {
         let review = json!({"spec": {"resourceAttributes": {"group": group, "resource": resource, "verb": "get"}}});
-        let (code, answer) = call(&server, "POST", path, "application/json", &review).await;
-        assert_eq!((code.as_u16(), &answer["status"]["allowed"]), (201, &json!(allowed)), "{resource}");
+        let (code, reviewed) = call(&server, "POST", path, "application/json", &review).await;
+        assert_eq!((code.as_u16(), &reviewed["status"]["allowed"]), (201, &json!(allowed)), "{resource}");
     }
 }
 
 #[tokio::test]
-async fn a_silent_node_is_unknown_after_its_grace_and_known_again_when_it_speaks() {
+async fn node_without_heartbeats_becomes_unknown_and_recovers() {
     let time = Time::new();
     let server = Server::new(1, time.clock());
     let spec = WorldSpec::default();
@@ -198,19 +198,19 @@ async fn a_silent_node_is_unknown_after_its_grace_and_known_again_when_it_speaks
             node["spec"]["taints"].as_array().into_iter().flatten().map(|taint| taint["key"].clone()).collect();
         (list.iter().find(|one| one["type"] == "Ready").unwrap()["status"].clone(), keys)
     };
-    time.pass(50);
+    time.advance(50);
     assert_eq!(ready().await, (json!("True"), vec![]));
-    time.pass(1);
+    time.advance(1);
     let (status, taints) = ready().await;
     assert_eq!(status, "Unknown");
     assert!(taints.contains(&json!("node.kubernetes.io/unreachable")), "{taints:?}");
-    time.pass(300);
+    time.advance(300);
     assert!(kubelets.turn(&sim.machines(), time.now()).await.is_empty());
     assert_eq!(ready().await, (json!("True"), vec![]));
 }
 
 #[tokio::test]
-async fn the_machines_of_a_world_become_nodes_and_run_what_is_theirs() {
+async fn machines_become_nodes_and_run_their_pods() {
     let time = Time::new();
     let server = Server::new(1, time.clock());
     let sim = Sim::new(WorldSpec::default(), Options::instant(time.now())).unwrap();

@@ -1,4 +1,4 @@
-//! What is inside the world's machines, as its nodes show it and as announced pods bring it to light.
+//! The disk contents of simulated machines, as shown by their nodes and by inspection pods.
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ use serde_json::{Value, json};
 
 const RECIPE: &str = "customData: '#!/bin/sh join with hunter2'";
 
-/// A world and its cluster, and nothing that takes time.
-struct Play {
+/// An embedded Azure and its cluster, without delays.
+struct Fixture {
     sim: Sim,
     client: Client,
     kubelets: Kubelets,
     now: Timestamp,
 }
 
-impl Play {
+impl Fixture {
     async fn start(pool: &str) -> Self {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
         let spec = WorldSpec::parse("world", &format!("pools: [{{name: p, {pool}}}]")).unwrap();
         let sim = Sim::new(spec, Options::instant(now)).unwrap();
         let client = Client::new(Server::new(1, Arc::new(move || now)).service(), "default");
         let kubelets = Kubelets::new(client.clone()).with_disks(Arc::new(sim.clone()));
-        let mut play = Self { sim, client, kubelets, now };
-        play.turn().await;
-        play
+        let mut fixture = Self { sim, client, kubelets, now };
+        fixture.turn().await;
+        fixture
     }
 
     async fn turn(&mut self) {
@@ -58,7 +58,7 @@ impl Play {
         all.into_iter().find(|node| node["metadata"]["name"] == name).unwrap_or(Value::Null)
     }
 
-    /// Runs an announced pod on a node; its status afterwards.
+    /// Runs a task pod on a node, and returns its final status.
     async fn task(&mut self, name: &str, node: &str, task: &str, annotations: Value) -> Value {
         let pod = json!({
             "metadata": {"name": name, "labels": {TASK_LABEL: task}, "annotations": annotations},
@@ -82,9 +82,9 @@ fn ready(node: &Value) -> (&str, &str) {
     (one["status"].as_str().unwrap(), one["message"].as_str().unwrap())
 }
 
-/// A snapshot, a version and a model that points at it, without a network.
-fn clone(play: &Play, capacity: u32) {
-    let spec = play.sim.spec();
+/// Creates a snapshot, an image version, and a model that uses it, without a network.
+fn clone(fixture: &Fixture, capacity: u32) {
+    let spec = fixture.sim.spec();
     let group = format!("/subscriptions/{}/resourceGroups/{}", spec.subscription_id, spec.resource_group);
     let compute = format!("{group}/providers/Microsoft.Compute");
     let form = format!(
@@ -94,9 +94,9 @@ fn clone(play: &Play, capacity: u32) {
     let send = |method: &str, path: &str, token: &str, body: String| -> Value {
         let request = http::Request::builder().method(method).uri(format!("https://sim.localhost{path}"));
         let request = request.header("authorization", format!("Bearer {token}")).body(body.into()).unwrap();
-        let answer = play.sim.arm(request).answer().unwrap();
-        assert!(answer.status().is_success(), "{method} {path}: {:?}", answer.body());
-        serde_json::from_slice(answer.body()).unwrap_or_default()
+        let response = fixture.sim.arm(request).answer().unwrap();
+        assert!(response.status().is_success(), "{method} {path}: {:?}", response.body());
+        serde_json::from_slice(response.body()).unwrap_or_default()
     };
     let token = send("POST", &format!("/{}/oauth2/v2.0/token", spec.tenant_id), "", form);
     let token = token["access_token"].as_str().unwrap();
@@ -124,15 +124,15 @@ fn clone(play: &Play, capacity: u32) {
         "storageProfile": {"imageReference": {"id": format!("{compute}/galleries/g/images/d")}},
         "osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="},
     });
-    play.sim.change_scale_set("p", &json!({"properties": {"virtualMachineProfile": profile}})).unwrap();
-    play.sim.scale("p", capacity).unwrap();
+    fixture.sim.change_scale_set("p", &json!({"properties": {"virtualMachineProfile": profile}})).unwrap();
+    fixture.sim.scale("p", capacity).unwrap();
 }
 
 #[tokio::test]
-async fn a_node_says_what_is_on_its_disk_and_that_a_world_plays_it() {
+async fn node_reports_its_disk_contents_and_is_marked_as_simulated() {
     let contents = "{osRelease: Test OS 1, kernel: 6.8-test, kubeletVersion: v1.32.1, runtimeVersion: 'containerd://2.0.0', cachedImages: [a:1, b:2]}";
-    let play = Play::start(&format!("{RECIPE}, contents: {contents}")).await;
-    let (node, machine) = (play.node("p000000").await, play.machine("p000000"));
+    let fixture = Fixture::start(&format!("{RECIPE}, contents: {contents}")).await;
+    let (node, machine) = (fixture.node("p000000").await, fixture.machine("p000000"));
     let info = &node["status"]["nodeInfo"];
     for (key, value) in [
         ("osImage", "Test OS 1"),
@@ -149,108 +149,108 @@ async fn a_node_says_what_is_on_its_disk_and_that_a_world_plays_it() {
 }
 
 #[tokio::test]
-async fn an_inspection_is_left_in_its_config_map_and_the_secret_in_none_but_a_secret() {
-    let mut play = Play::start(RECIPE).await;
-    let status = play.task("look", "p000000", "inspect", json!({RESULT_ANNOTATION: "found"})).await;
+async fn inspection_is_written_to_a_config_map_and_custom_data_only_to_a_secret() {
+    let mut fixture = Fixture::start(RECIPE).await;
+    let status = fixture.task("inspect-1", "p000000", "inspect", json!({RESULT_ANNOTATION: "found"})).await;
     assert_eq!(
         (&status["phase"], &status["containerStatuses"][0]["state"]["terminated"]["exitCode"]),
         (&json!("Succeeded"), &json!(0))
     );
-    let text = play.result("found").await;
+    let text = fixture.result("found").await;
     assert!(!text.contains("hunter2") && !text.contains(&STANDARD.encode("join with hunter2")), "{text}");
     let found: Inspection = serde_json::from_str(&text).unwrap();
-    let expected = play.machine("p000000").inspection();
+    let expected = fixture.machine("p000000").inspection();
     assert!(found.custom_data.present() && found.custom_data.bytes().is_none());
     assert_eq!(Inspection { custom_data: expected.custom_data.clone(), ..found }, expected);
-    let secrets: Api<Secret> = Api::default_namespaced(play.client.clone());
-    assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty(), "nobody asked for the custom data");
+    let secrets: Api<Secret> = Api::default_namespaced(fixture.client.clone());
+    assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty(), "no secret was requested");
 
-    // Again, over what is there, and with a place for the custom data.
+    // Again, replacing the result, and with a Secret for the custom data.
     let kernel = ContentsSpec { kernel: Some("7.0".to_owned()), ..ContentsSpec::default() };
-    play.sim.alter_machine("p000000", &kernel).unwrap();
+    fixture.sim.alter_machine("p000000", &kernel).unwrap();
     let annotations = json!({RESULT_ANNOTATION: "found", SECRET_ANNOTATION: "recipe"});
-    assert_eq!(play.task("again", "p000000", "inspect", annotations).await["phase"], "Succeeded");
-    let text = play.result("found").await;
+    assert_eq!(fixture.task("inspect-2", "p000000", "inspect", annotations).await["phase"], "Succeeded");
+    let text = fixture.result("found").await;
     assert!(text.contains("\"kernel\": \"7.0\"") && !text.contains("hunter2"), "{text}");
     let secret = secrets.get("recipe").await.unwrap().data.unwrap();
     assert_eq!(secret[SECRET_KEY].0, b"#!/bin/sh join with hunter2");
 }
 
 #[tokio::test]
-async fn the_first_boot_unit_is_installed_by_a_pod_that_changes_nothing_else() {
-    let mut play = Play::start(RECIPE).await;
-    let before = play.machine("p000000");
-    assert_eq!(play.task("install", "p000000", "install-first-boot", json!({})).await["phase"], "Succeeded");
-    let after = play.machine("p000000");
+async fn installation_pod_installs_the_unit_and_changes_nothing_else() {
+    let mut fixture = Fixture::start(RECIPE).await;
+    let before = fixture.machine("p000000");
+    assert_eq!(fixture.task("install", "p000000", "install-first-boot", json!({})).await["phase"], "Succeeded");
+    let after = fixture.machine("p000000");
     assert_eq!(after.contents.first_boot_unit.as_ref().unwrap().recorded_vm_id, before.vm_id);
     let mut same = (*after.contents).clone();
     same.first_boot_unit = None;
     assert_eq!(same, *before.contents);
-    clone(&play, 2);
-    play.turn().await;
-    assert_eq!(ready(&play.node("p000001").await).0, "True");
-    assert_ne!(play.machine("p000001").contents.identity["machine-id"], before.contents.identity["machine-id"]);
+    clone(&fixture, 2);
+    fixture.turn().await;
+    assert_eq!(ready(&fixture.node("p000001").await).0, "True");
+    assert_ne!(fixture.machine("p000001").contents.identity["machine-id"], before.contents.identity["machine-id"]);
 }
 
 #[tokio::test]
-async fn a_task_that_cannot_be_done_fails_and_says_why() {
-    let mut play = Play::start(RECIPE).await;
-    for (name, task, word) in [("a", "inspect", RESULT_ANNOTATION), ("b", "dance", "`dance`")] {
-        let status = play.task(name, "p000000", task, json!({})).await;
+async fn impossible_task_fails_with_a_reason() {
+    let mut fixture = Fixture::start(RECIPE).await;
+    for (name, task, expected) in [("a", "inspect", RESULT_ANNOTATION), ("b", "dance", "`dance`")] {
+        let status = fixture.task(name, "p000000", task, json!({})).await;
         assert_eq!(status["phase"], "Failed");
-        assert!(status["message"].as_str().unwrap().contains(word), "{status}");
+        assert!(status["message"].as_str().unwrap().contains(expected), "{status}");
     }
-    play.kubelets = Kubelets::new(play.client.clone());
-    let status = play.task("c", "p000000", "install-first-boot", json!({})).await;
+    fixture.kubelets = Kubelets::new(fixture.client.clone());
+    let status = fixture.task("c", "p000000", "install-first-boot", json!({})).await;
     assert_eq!(status["phase"], "Failed");
-    assert_eq!(play.machine("p000000").contents.first_boot_unit, None);
+    assert_eq!(fixture.machine("p000000").contents.first_boot_unit, None);
 }
 
 #[tokio::test]
-async fn a_machine_that_cannot_join_has_no_node_and_one_that_is_broken_never_a_ready_one() {
-    let mut play = Play::start(RECIPE).await;
+async fn machine_that_cannot_join_has_no_node_and_a_broken_clone_never_becomes_ready() {
+    let mut fixture = Fixture::start(RECIPE).await;
     let no_op = json!({"properties": {"virtualMachineProfile": {"osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="}}}});
-    play.sim.change_scale_set("p", &no_op).unwrap();
-    play.sim.scale("p", 2).unwrap();
-    play.turn().await;
-    assert_eq!(play.nodes().await.len(), 1);
-    assert!(play.machine("p000001").cannot_join.is_some());
+    fixture.sim.change_scale_set("p", &no_op).unwrap();
+    fixture.sim.scale("p", 2).unwrap();
+    fixture.turn().await;
+    assert_eq!(fixture.nodes().await.len(), 1);
+    assert!(fixture.machine("p000001").cannot_join.is_some());
 
-    let mut play = Play::start(&format!(
+    let mut fixture = Fixture::start(&format!(
         "{RECIPE}, contents: {{firstBootUnit: '1'}}, instances: {{0: {{defects: [cloneNeverReady]}}}}"
     ))
     .await;
-    clone(&play, 2);
-    play.turn().await;
-    assert_eq!(ready(&play.node("p000000").await).0, "True");
+    clone(&fixture, 2);
+    fixture.turn().await;
+    assert_eq!(ready(&fixture.node("p000000").await).0, "True");
     for _ in 0..2 {
-        let node = play.node("p000001").await;
+        let node = fixture.node("p000001").await;
         let (status, message) = ready(&node);
         assert!(status == "False" && message.contains("defect"), "{status}: {message}");
-        play.now += jiff::SignedDuration::from_mins(10);
-        play.turn().await;
+        fixture.now += jiff::SignedDuration::from_mins(10);
+        fixture.turn().await;
     }
 }
 
 #[tokio::test]
-async fn a_clone_without_the_unit_takes_over_its_donors_node_until_it_is_gone() {
-    let mut play = Play::start(RECIPE).await;
-    let donor = play.machine("p000000");
-    clone(&play, 2);
-    play.turn().await;
-    let impostor = play.machine("p000001");
-    let nodes = play.nodes().await;
+async fn clone_without_the_unit_takes_over_the_node_of_its_donor_until_it_is_deleted() {
+    let mut fixture = Fixture::start(RECIPE).await;
+    let donor = fixture.machine("p000000");
+    clone(&fixture, 2);
+    fixture.turn().await;
+    let impostor = fixture.machine("p000001");
+    let nodes = fixture.nodes().await;
     assert_eq!(nodes.len(), 1, "two machines and one node");
     assert_eq!(nodes[0]["spec"]["providerID"], donor.provider_id());
     assert_eq!(nodes[0]["status"]["nodeInfo"]["systemUUID"], impostor.vm_id);
     assert_eq!(nodes[0]["status"]["addresses"][0]["address"], impostor.address.to_string());
 
-    play.sim.delete_machine(&impostor.vm_id).unwrap();
-    play.now += jiff::SignedDuration::from_mins(10);
-    play.turn().await;
-    let node = play.node("p000000").await;
+    fixture.sim.delete_machine(&impostor.vm_id).unwrap();
+    fixture.now += jiff::SignedDuration::from_mins(10);
+    fixture.turn().await;
+    let node = fixture.node("p000000").await;
     assert_eq!(node["status"]["nodeInfo"]["systemUUID"], donor.vm_id);
-    play.sim.delete_machine(&donor.vm_id).unwrap();
-    play.turn().await;
-    assert!(play.nodes().await.is_empty());
+    fixture.sim.delete_machine(&donor.vm_id).unwrap();
+    fixture.turn().await;
+    assert!(fixture.nodes().await.is_empty());
 }

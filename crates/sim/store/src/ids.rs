@@ -1,24 +1,29 @@
-//! Identifiers that look random and are not: the same seed gives the same world.
+//! Identifiers that look random but follow from a seed, so that the same seed gives the same simulated state.
 
+use kiln_types::hash::{SplitMix64, fnv1a_64, mix};
 use serde::{Deserialize, Serialize};
 
-/// A `SplitMix64` sequence. It is good enough to tell things apart and small enough to be part of the persisted world.
+/// A sequence of identifiers. Its state is one number and is saved with the simulated state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ids(u64);
+pub struct Ids(SplitMix64);
 
 impl Ids {
-    /// The sequence that `seed` names.
+    /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
-    /// The next number of the sequence.
+    /// Starts the sequence of a name: the same name always gives the same identifiers.
+    pub fn from_name(name: &str) -> Self {
+        Self::new(fnv1a_64(name.as_bytes()))
+    }
+
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.0.next_u64()
     }
 
-    /// The next UUID, with the version and variant bits of a random one.
+    /// Returns the next UUID, with the version and variant bits of a random one.
     pub fn uuid(&mut self) -> String {
         let (high, low) = (self.number(), self.number());
         let high = (high & !0xf000) | 0x4000;
@@ -34,7 +39,7 @@ impl Ids {
     }
 }
 
-/// Whether the `n`th draw of a stream named by `seed` and `stream` falls below `probability`.
+/// Returns whether draw `n` of the stream `(seed, stream)` falls below `probability`.
 pub fn chance(seed: u64, stream: u64, n: u64, probability: f64) -> bool {
     let bits = mix(mix(seed ^ mix(stream)).wrapping_add(n)) >> 11;
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
@@ -42,18 +47,12 @@ pub fn chance(seed: u64, stream: u64, n: u64, probability: f64) -> bool {
     unit < probability
 }
 
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_gives_one_sequence_and_uuids_have_the_right_shape() {
+    fn uuids_follow_from_the_seed_and_are_version_4() {
         let (mut a, mut b, mut c) = (Ids::new(7), Ids::new(7), Ids::new(8));
         let id = a.uuid();
         assert_eq!(id, b.uuid());

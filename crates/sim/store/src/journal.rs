@@ -1,26 +1,28 @@
-//! A journal: one line per commit, on disk before the request that caused it is answered.
+//! The journal on disk: one JSON line per commit, synced before the request that caused it is answered. A crash loses at most the last,
+//! unacknowledged line.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Written anew when it is this much larger than what it says, and not before it is worth the while.
+/// The journal is compacted when it is this many times larger than after the last compaction, so that compaction stays rare.
 const COMPACT_RATIO: u64 = 4;
+/// Below this size compaction is not worth a sync of the folder.
 const COMPACT_FLOOR: u64 = 4 << 20;
 
-/// What can be kept in a journal. Lines are JSON and hold no line break.
-pub trait Kept {
-    /// Takes in a line that was written before.
+/// State that a [`Journal`] stores. Each line is JSON without line breaks.
+pub trait Persistent {
+    /// Applies a line that was written earlier.
     fn replay(&mut self, line: &str) -> Result<(), serde_json::Error>;
 
-    /// Says what changed since the last call, or `None` when nothing did.
-    fn changes(&mut self) -> Option<Vec<u8>>;
+    /// Returns the changes since the last call, or `None` if there are none.
+    fn take_changes(&mut self) -> Option<Vec<u8>>;
 
-    /// Says everything in one line.
-    fn everything(&self) -> Vec<u8>;
+    /// Returns the whole state as one line.
+    fn full_state(&self) -> Vec<u8>;
 }
 
-/// An open journal.
+/// An open journal. The file is locked, so that a second process cannot open it.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -29,28 +31,20 @@ pub struct Journal {
     compacted: u64,
 }
 
-/// What can go wrong with a journal.
+/// An error of opening or writing a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file system said no.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// A line in the middle is not what we wrote.
-    #[error("{}: line {line} is damaged: {source}; the state folder cannot be used", path.display())]
-    Damaged {
-        path: PathBuf,
-        line: usize,
-        /// What the parser says.
-        source: serde_json::Error,
-    },
-    /// Another process has the folder.
-    #[error("{}: in use by another process", path.display())]
+    #[error("{}: line {line} is not valid: {source}", path.display())]
+    Damaged { path: PathBuf, line: usize, source: serde_json::Error },
+    #[error("{}: locked by another process", path.display())]
     Locked { path: PathBuf },
 }
 
 impl Journal {
-    /// Opens the journal at `path` and fills `kept` with what it says. `true` when there was something in it.
-    pub fn open(path: &Path, kept: &mut impl Kept) -> Result<(Self, bool), JournalError> {
+    /// Opens the journal at `path` and replays it into `state`. The flag is `true` if the journal had entries.
+    pub fn open(path: &Path, state: &mut impl Persistent) -> Result<(Self, bool), JournalError> {
         let io = |source| JournalError::Io { path: path.to_owned(), source };
         let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).map_err(io)?;
         match file.try_lock() {
@@ -64,14 +58,14 @@ impl Journal {
         for line in 1.. {
             text.clear();
             let read = reader.read_until(b'\n', &mut text).map_err(io)?;
-            // A torn tail was never acknowledged: the crash came before its newline was on disk.
+            // A line without a newline was never acknowledged: the process crashed while writing it.
             if text.last() != Some(&b'\n') {
                 break;
             }
             let damaged = |source| JournalError::Damaged { path: path.to_owned(), line, source };
             let text = std::str::from_utf8(&text)
                 .map_err(|error| damaged(serde_json::Error::io(io::Error::new(io::ErrorKind::InvalidData, error))))?;
-            kept.replay(text).map_err(damaged)?;
+            state.replay(text).map_err(damaged)?;
             good += read as u64;
         }
         file.set_len(good).map_err(io)?;
@@ -79,26 +73,26 @@ impl Journal {
         Ok((Self { file, path: path.to_owned(), bytes: good, compacted: good }, good > 0))
     }
 
-    /// Puts what changed since the last commit on disk.
-    pub fn commit(&mut self, kept: &mut impl Kept) -> Result<(), JournalError> {
-        let Some(mut line) = kept.changes() else { return Ok(()) };
+    /// Appends the changes since the last commit and syncs the file.
+    pub fn commit(&mut self, state: &mut impl Persistent) -> Result<(), JournalError> {
+        let Some(mut line) = state.take_changes() else { return Ok(()) };
         line.push(b'\n');
-        self.append(&line, kept).map_err(|source| JournalError::Io { path: self.path.clone(), source })
+        self.append(&line, state).map_err(|source| JournalError::Io { path: self.path.clone(), source })
     }
 
-    fn append(&mut self, line: &[u8], kept: &impl Kept) -> io::Result<()> {
+    fn append(&mut self, line: &[u8], state: &impl Persistent) -> io::Result<()> {
         self.file.write_all(line)?;
         self.file.sync_data()?;
         self.bytes += line.len() as u64;
         if self.bytes > COMPACT_FLOOR && self.bytes > COMPACT_RATIO * self.compacted {
-            self.compact(kept)?;
+            self.compact(state)?;
         }
         Ok(())
     }
 
-    /// Writes everything as one line into a new file and puts that in the old one's place.
-    fn compact(&mut self, kept: &impl Kept) -> io::Result<()> {
-        let mut line = kept.everything();
+    /// Writes the whole state as one line into a new file and renames that over the journal.
+    fn compact(&mut self, state: &impl Persistent) -> io::Result<()> {
+        let mut line = state.full_state();
         line.push(b'\n');
         let new = self.path.with_extension("new");
         let mut file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&new)?;
@@ -120,11 +114,11 @@ impl Journal {
 mod tests {
     use super::*;
 
-    /// A list of numbers.
+    /// A list of numbers, and how many of them were committed.
     #[derive(Debug, Default, PartialEq)]
     struct List(Vec<u64>, usize);
 
-    impl Kept for List {
+    impl Persistent for List {
         fn replay(&mut self, line: &str) -> Result<(), serde_json::Error> {
             let more: Vec<u64> = serde_json::from_str(line)?;
             self.0.extend(more);
@@ -132,13 +126,13 @@ mod tests {
             Ok(())
         }
 
-        fn changes(&mut self) -> Option<Vec<u8>> {
+        fn take_changes(&mut self) -> Option<Vec<u8>> {
             let new = &self.0[self.1..];
             self.1 = self.0.len();
             (!new.is_empty()).then(|| serde_json::to_vec(new).expect("numbers"))
         }
 
-        fn everything(&self) -> Vec<u8> {
+        fn full_state(&self) -> Vec<u8> {
             serde_json::to_vec(&self.0).expect("numbers")
         }
     }
@@ -149,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_is_there_again_and_a_torn_tail_is_not() {
+    fn committed_lines_are_replayed_and_a_torn_last_line_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut list = List::default();
-        let (mut journal, found) = Journal::open(&path, &mut list).unwrap();
-        assert!(!found);
+        let (mut journal, had_entries) = Journal::open(&path, &mut list).unwrap();
+        assert!(!had_entries);
         list.0.extend([1, 2]);
         journal.commit(&mut list).unwrap();
         list.0.push(3);
@@ -163,11 +157,11 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], b"[4"].concat()).unwrap();
         assert_eq!(read(&path).unwrap().0, [1, 2, 3]);
-        assert_eq!(std::fs::read(&path).unwrap(), whole, "the tail is cut off");
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "the torn line is removed from the file");
     }
 
     #[test]
-    fn a_second_process_and_a_damaged_line_are_told_with_the_path() {
+    fn lock_and_damage_errors_name_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut list = List::default();
@@ -180,27 +174,27 @@ mod tests {
         assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
     }
 
-    /// A number that is said at length when it changes.
+    /// A number whose change entries are 1 MiB long.
     #[derive(Debug, Default)]
     struct Counter(u64);
 
-    impl Kept for Counter {
+    impl Persistent for Counter {
         fn replay(&mut self, line: &str) -> Result<(), serde_json::Error> {
             self.0 = serde_json::from_str(line)?;
             Ok(())
         }
 
-        fn changes(&mut self) -> Option<Vec<u8>> {
+        fn take_changes(&mut self) -> Option<Vec<u8>> {
             Some(format!("{}{}", " ".repeat(1 << 20), self.0).into_bytes())
         }
 
-        fn everything(&self) -> Vec<u8> {
+        fn full_state(&self) -> Vec<u8> {
             self.0.to_string().into_bytes()
         }
     }
 
     #[test]
-    fn a_journal_that_outgrew_its_world_is_written_anew() {
+    fn oversized_journal_is_compacted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut counter = Counter::default();

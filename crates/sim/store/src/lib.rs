@@ -1,10 +1,10 @@
-//! What a world is kept in: [`Table`]s that know which of their records changed, and a [`Journal`] on disk that has every change
-//! before the request that caused it is answered. [`Ids`] names what is in it.
+//! Storage of the simulated services. A [`Table`] tracks which of its records changed, and a [`Journal`] writes each change to disk before
+//! the request that caused it is answered. [`Ids`] generates reproducible identifiers.
 
 mod ids;
 mod journal;
 mod table;
 
 pub use ids::{Ids, chance};
-pub use journal::{Journal, JournalError, Kept};
+pub use journal::{Journal, JournalError, Persistent};
 pub use table::Table;

@@ -1,4 +1,4 @@
-//! A map that remembers which of its records changed, so that only those are written to the log.
+//! A map that tracks which of its records changed, so that only those are written to the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,12 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The record.
+    /// Returns the record.
     pub fn get(&self, key: &str) -> Option<&T> {
         self.records.get(key)
     }
 
-    /// The record for writing: it counts as changed.
+    /// Returns the record for modification and marks it as changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut T> {
         let record = self.records.get_mut(key)?;
         if !self.changed.contains(key) {
@@ -30,30 +30,30 @@ impl<T> Table<T> {
         Some(record)
     }
 
-    /// Puts a record in place.
+    /// Inserts or replaces a record and marks it as changed.
     pub fn insert(&mut self, key: String, record: T) {
         self.changed.insert(key.clone());
         self.records.insert(key, record);
     }
 
-    /// Takes a record out.
+    /// Removes a record and marks its key as changed.
     pub fn remove(&mut self, key: &str) -> Option<T> {
         let record = self.records.remove(key)?;
         self.changed.insert(key.to_owned());
         Some(record)
     }
 
-    /// The record with the smallest key.
+    /// Returns the record with the smallest key.
     pub fn first(&self) -> Option<(&str, &T)> {
         self.records.iter().next().map(|(key, record)| (key.as_str(), record))
     }
 
-    /// All of them.
+    /// Iterates over all records in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.records.iter().map(|(key, record)| (key.as_str(), record))
     }
 
-    /// The records whose key starts with `prefix`: the cost is that of the records found, not of the table.
+    /// Iterates over the records whose key starts with `prefix`. The cost depends on the number of matches, not on the size of the table.
     pub fn below<'a, 'p>(&'a self, prefix: &'p str) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, 'p, T> {
         self.records
             .range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded))
@@ -61,7 +61,7 @@ impl<T> Table<T> {
             .map(|(key, record)| (key.as_str(), record))
     }
 
-    /// Takes the keys that changed since the last call, each with its record or `None` when it was removed.
+    /// Returns the keys that changed since the last call, each with its record, or `None` if it was removed.
     pub fn take_changes(&mut self) -> Vec<(String, Option<&T>)> {
         std::mem::take(&mut self.changed)
             .into_iter()
@@ -72,7 +72,7 @@ impl<T> Table<T> {
             .collect()
     }
 
-    /// Puts a record in place that the log already holds.
+    /// Inserts or removes a record during replay, without marking it as changed.
     pub fn restore(&mut self, key: String, record: Option<T>) {
         match record {
             Some(record) => self.records.insert(key, record),

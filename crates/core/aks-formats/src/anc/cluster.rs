@@ -1,4 +1,4 @@
-//! The cluster's part of the configuration.
+//! Cluster, network and authentication messages.
 
 use super::declare::message;
 use super::enums::{BootstrappingAuthMethod, ClusterJoinMethod, LoadBalancerSku, NetworkPlugin, NetworkPolicy, VmType};
@@ -13,7 +13,7 @@ message! {
 }
 
 message! {
-    /// Who the node is to Azure.
+    /// Azure identity of the node.
     AuthConfig {
         tenant_id "tenantId": String,
         subscription_id "subscriptionId": String,
@@ -25,7 +25,7 @@ message! {
 }
 
 message! {
-    /// How the node joins.
+    /// How the node joins the cluster.
     BootstrappingConfig {
         bootstrapping_auth_method "bootstrappingAuthMethod": BootstrappingAuthMethod,
         cluster_join_method "clusterJoinMethod": ClusterJoinMethod,
@@ -43,7 +43,7 @@ message! {
 }
 
 message! {
-    /// The cluster that it joins.
+    /// The cluster that the node joins.
     ClusterConfig {
         cluster_network_config "clusterNetworkConfig": Option<ClusterNetworkConfig>,
         load_balancer_config "loadBalancerConfig": Option<LoadBalancerConfig>,
@@ -79,7 +79,7 @@ message! {
 }
 
 message! {
-    /// How hard Azure's APIs may be asked.
+    /// Backoff and rate limits of the Azure cloud provider.
     CloudProviderConfig {
         backoff "backoff": Option<bool>,
         backoff_mode "backoffMode": String,
@@ -96,7 +96,7 @@ message! {
 }
 
 message! {
-    /// A cloud that is not a public one.
+    /// A cloud other than the public Azure clouds.
     CustomCloudConfig {
         custom_cloud_env_name "customCloudEnvName": String,
         repo_depot_endpoint "repoDepotEndpoint": String,
@@ -106,7 +106,7 @@ message! {
 }
 
 message! {
-    /// Whether pods may ask the metadata service.
+    /// Restriction of pods' access to the metadata service.
     ImdsRestrictionConfig {
         enable_imds_restriction "enableImdsRestriction": bool,
         insert_imds_restriction_rule_to_mangle_table "insertImdsRestrictionRuleToMangleTable": bool,
@@ -125,7 +125,7 @@ message! {
 }
 
 message! {
-    /// Pulling images as a service account.
+    /// Image pulls with the identity of a service account.
     ServiceAccountImagePullProfile {
         enabled "enabled": bool,
         default_client_id "defaultClientId": String,

@@ -1,4 +1,4 @@
-//! The drivers that the image's own list of components names.
+//! GPU drivers listed in the `components.json` of an image.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,16 @@ use serde::Deserialize;
 
 use crate::gpu::{self, DriverKind};
 
-/// The newest driver of each line, by the name of its image.
+/// Newest driver of each series, by the name of its container image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuDrivers(BTreeMap<String, (String, String)>);
 
-/// A list of components that cannot be read.
+/// An invalid `components.json`.
 #[derive(Debug, thiserror::Error)]
 pub enum ComponentsError {
-    /// It is not the JSON that was expected.
     #[error("components.json: {0}")]
     Json(#[from] serde_json::Error),
-    /// A version is not a driver and a suffix with one dash between.
-    #[error("components.json: `{image}` has version `{version}`, which is not a driver and a suffix")]
+    #[error("components.json: `{image}` has invalid version `{version}`; expected `DRIVER-SUFFIX`")]
     Version { image: String, version: String },
 }
 
@@ -42,7 +40,7 @@ struct Components {
 }
 
 impl GpuDrivers {
-    /// Reads the image's `components.json`.
+    /// Parses `components.json`.
     pub fn from_components(json: &[u8]) -> Result<Self, ComponentsError> {
         let components: Components = serde_json::from_slice(json)?;
         let mut drivers = BTreeMap::new();
@@ -59,8 +57,8 @@ impl GpuDrivers {
         Ok(Self(drivers))
     }
 
-    fn of_size(&self, size: &str) -> Option<&(String, String)> {
-        // The first compute sizes share the long-term image, whatever driver they get.
+    fn for_size(&self, size: &str) -> Option<&(String, String)> {
+        // The first NC sizes use the image of the LTS series, with a different driver version.
         let kind = match gpu::driver_kind(size) {
             DriverKind::Cuda => DriverKind::CudaLts,
             kind => kind,
@@ -73,12 +71,12 @@ impl GpuDrivers {
         if gpu::driver_kind(size) == DriverKind::Cuda {
             return format!("cuda-{}", gpu::FIRST_CUDA_VERSION);
         }
-        self.of_size(size).map_or_else(String::new, |(version, _)| version.clone())
+        self.for_size(size).map_or_else(String::new, |(version, _)| version.clone())
     }
 
     /// `GPU_IMAGE_SHA`.
     pub fn image_sha(&self, size: &str) -> String {
-        self.of_size(size).map_or_else(String::new, |(_, sha)| sha.clone())
+        self.for_size(size).map_or_else(String::new, |(_, sha)| sha.clone())
     }
 }
 
@@ -91,7 +89,7 @@ mod tests {
         {"downloadURL": "mcr.example/aks/aks-gpu-grid:*", "gpuVersion": {"latestVersion": "550.9-2025"}}]}"#;
 
     #[test]
-    fn each_size_gets_the_driver_of_its_line() {
+    fn driver_follows_the_series_of_the_size() {
         let drivers = GpuDrivers::from_components(JSON.as_bytes()).unwrap();
         assert_eq!(
             (drivers.version("standard_nc6s_v3"), drivers.image_sha("standard_nc6s_v3")),
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_a_suffix_is_refused_by_the_name_of_its_image() {
+    fn version_without_suffix_is_rejected_with_the_image_name() {
         let error = GpuDrivers::from_components(JSON.replace("550.9-2025", "550.9").as_bytes()).unwrap_err();
         assert!(matches!(error, ComponentsError::Version { image, .. } if image == "aks-gpu-grid"));
         assert!(GpuDrivers::from_components(b"[").is_err());

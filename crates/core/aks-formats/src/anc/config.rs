@@ -1,4 +1,4 @@
-//! The whole configuration.
+//! The root message.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use super::system::{
 };
 
 message! {
-    /// The whole configuration.
-    Configuration {
+    /// Root message of an `AKSNodeConfig`.
+Configuration {
         version "version": String,
         kube_binary_config "kubeBinaryConfig": Option<KubeBinaryConfig>,
         custom_cloud_config "customCloudConfig": Option<CustomCloudConfig>,

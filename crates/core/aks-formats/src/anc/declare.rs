@@ -1,6 +1,6 @@
-//! Declarations of messages and enumerations.
+//! Macros that declare messages and enumerations.
 
-/// A message: its fields with their names in camel case and their types.
+/// Declares a message by its fields with camel-case name and type.
 macro_rules! message {
     ($(#[$doc:meta])* $name:ident { $($field:ident $camel:literal: $type:ty,)* }) => {
         $(#[$doc])*
@@ -14,7 +14,7 @@ macro_rules! message {
                 &mut self,
                 name: &str,
                 map: &mut A,
-                reading: &mut $crate::anc::wire::Reading,
+                reading: &mut $crate::anc::wire::ReadState,
             ) -> Option<Result<(), A::Error>> {
                 match Self::proto_name(name)? {
                     $(stringify!($field) => {
@@ -32,11 +32,11 @@ macro_rules! message {
             }
         }
 
-        impl $crate::anc::wire::Slot for $name {
+        impl $crate::anc::wire::WireValue for $name {
             fn merge<'de, D: serde::Deserializer<'de>>(
                 &mut self,
                 from: D,
-                reading: &mut $crate::anc::wire::Reading,
+                reading: &mut $crate::anc::wire::ReadState,
             ) -> Result<(), D::Error> {
                 from.deserialize_map($crate::anc::wire::Fields(self, reading))
             }
@@ -45,16 +45,16 @@ macro_rules! message {
                 false
             }
 
-            fn write<S: serde::Serializer>(&self, to: S, names: $crate::anc::wire::Names) -> Result<S::Ok, S::Error> {
+            fn write<S: serde::Serializer>(&self, to: S, names: $crate::anc::wire::FieldNames) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
-                use $crate::anc::wire::{Names, Written};
+                use $crate::anc::wire::{FieldNames, AsJson};
                 let mut map = to.serialize_map(None)?;
-                $(if !$crate::anc::wire::Slot::is_unset(&self.$field) {
+                $(if !$crate::anc::wire::WireValue::is_unset(&self.$field) {
                     let name = match names {
-                        Names::Snake => stringify!($field),
-                        Names::Camel => $camel,
+                        FieldNames::Snake => stringify!($field),
+                        FieldNames::Camel => $camel,
                     };
-                    map.serialize_entry(name, &Written(&self.$field, names))?;
+                    map.serialize_entry(name, &AsJson(&self.$field, names))?;
                 })*
                 map.end()
             }
@@ -62,25 +62,25 @@ macro_rules! message {
     };
 }
 
-/// An enumeration: its values with their numbers and names.
+/// Declares an enumeration by its values with number and name.
 macro_rules! enumeration {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $number:literal $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name {
             $(#[doc = concat!("`", $text, "`")] $variant,)*
-            /// A number that this version does not know.
+            /// An unknown number.
             Other(i32),
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self::of_number(0)
+                Self::from_number(0)
             }
         }
 
         impl $name {
-            /// The number on the wire.
+            /// Returns the protobuf number.
             pub fn number(self) -> i32 {
                 match self {
                     $(Self::$variant => $number,)*
@@ -88,8 +88,8 @@ macro_rules! enumeration {
                 }
             }
 
-            /// The value of a number.
-            pub fn of_number(number: i32) -> Self {
+            /// Returns the value for a protobuf number.
+pub fn from_number(number: i32) -> Self {
                 match number {
                     $($number => Self::$variant,)*
                     other => Self::Other(other),
@@ -97,19 +97,19 @@ macro_rules! enumeration {
             }
         }
 
-        impl $crate::anc::wire::Slot for $name {
+        impl $crate::anc::wire::WireValue for $name {
             fn merge<'de, D: serde::Deserializer<'de>>(
                 &mut self,
                 from: D,
-                reading: &mut $crate::anc::wire::Reading,
+                reading: &mut $crate::anc::wire::ReadState,
             ) -> Result<(), D::Error> {
-                *self = match $crate::anc::wire::whole(from)? {
-                    Ok(number) => Self::of_number(number),
+                *self = match $crate::anc::wire::integer(from)? {
+                    Ok(number) => Self::from_number(number),
                     Err(text) => match text.as_str() {
                         $($text => Self::$variant,)*
-                        // A newer producer's word, left out like a newer field.
+                        // An unknown value is skipped like an unknown field.
                         _ => {
-                            reading.ignored.push(reading.place());
+                            reading.ignored.push(reading.current_path());
                             return Ok(());
                         }
                     },
@@ -121,7 +121,7 @@ macro_rules! enumeration {
                 self.number() == 0
             }
 
-            fn write<S: serde::Serializer>(&self, to: S, _: $crate::anc::wire::Names) -> Result<S::Ok, S::Error> {
+            fn write<S: serde::Serializer>(&self, to: S, _: $crate::anc::wire::FieldNames) -> Result<S::Ok, S::Error> {
                 match self {
                     $(Self::$variant => to.serialize_str($text),)*
                     Self::Other(number) => to.serialize_i32(*number),

@@ -1,9 +1,9 @@
-//! The variables that are fields as they stand.
+//! Variables that are copies of fields.
 
 use super::config::Configuration;
 use crate::Secret;
 
-/// A field as the text of a variable.
+/// Conversion of a field to the text of a variable.
 pub(super) trait Text {
     fn text(&self) -> String;
 }

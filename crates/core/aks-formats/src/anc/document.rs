@@ -1,61 +1,62 @@
-//! Reading and writing the whole document.
+//! Parsing and serialization of the document.
 
 use super::config::Configuration;
-use super::wire::{Names, Reading, Slot, Written};
+use super::wire::{AsJson, FieldNames, ReadState, WireValue as _};
 use crate::Secret;
 
-/// What could be read of a document.
+/// Result of parsing a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The configuration, or the part of it before the mistake.
+    /// The configuration, up to the first error.
     pub config: Configuration,
-    /// The mistake, where there is one. A node goes on with what it has.
-    pub problem: Option<ParseProblem>,
-    /// Fields that this version does not know, by their paths.
+    /// The first error. A node continues with the fields before it.
+    pub error: Option<ParseError>,
+    /// Paths of unknown fields.
     pub ignored: Vec<String>,
 }
 
-/// Where a document stopped making sense.
+/// Position and reason of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}, at `{path}`: {reason}")]
-pub struct ParseProblem {
-    /// The line, from 1.
+pub struct ParseError {
+    /// Starts at 1.
     pub line: usize,
-    /// The column, from 1.
+    /// Starts at 1.
     pub column: usize,
     pub path: String,
-    /// What was wrong, without the value.
+    /// Never contains the value, which may be secret.
     pub reason: String,
 }
 
-/// A version of the document that no node reads.
+/// An unsupported version of the document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("AKSNodeConfig has version `{0}`: v1 is read, and v0 still")]
+#[error("unsupported AKSNodeConfig version `{0}`; expected `v1` or `v0`")]
 pub struct VersionError(pub String);
 
-/// Reads a document as a node does: unknown fields are left out, and a mistake keeps what came before it.
+/// Parses a document like the node controller: unknown fields are skipped, and fields before an error are kept.
 pub fn parse(json: &[u8]) -> Parsed {
     let mut config = Configuration::default();
-    let mut reading = Reading::default();
+    let mut reading = ReadState::default();
     let mut from = serde_json::Deserializer::from_slice(json);
     let read = config.merge(&mut from, &mut reading).and_then(|()| from.end());
-    let problem = read.err().map(|error| {
+    let error = read.err().map(|error| {
         let text = error.to_string();
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-        ParseProblem { line: error.line(), column: error.column(), path: reading.place(), reason }
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        let reason = text.strip_suffix(&position).unwrap_or(&text).to_owned();
+        ParseError { line: error.line(), column: error.column(), path: reading.current_path(), reason }
     });
-    Parsed { config, problem, ignored: reading.ignored }
+    Parsed { config, error, ignored: reading.ignored }
 }
 
 impl Configuration {
-    /// The document, indented by two spaces, with proto names. It may hold secrets.
+    /// Serializes the document with proto names, indented by two spaces. It may contain secrets.
     pub fn to_json(&self) -> Secret {
-        let text = serde_json::to_string_pretty(&Written(self, Names::Snake)).expect("text keys and finite numbers");
+        let text =
+            serde_json::to_string_pretty(&AsJson(self, FieldNames::Snake)).expect("string keys and finite numbers");
         Secret::new(text)
     }
 
-    /// Whether a node reads documents of this version.
+    /// Checks that the version is supported.
     pub fn check_version(&self) -> Result<(), VersionError> {
         match self.version.as_str() {
             "v1" | "v0" => Ok(()),
@@ -63,7 +64,7 @@ impl Configuration {
         }
     }
 
-    /// The fields that a producer must fill and this document leaves empty.
+    /// Returns the required fields that are empty.
     pub fn missing(&self) -> Vec<&'static str> {
         let cluster = self.cluster_config.clone().unwrap_or_default();
         let network = cluster.cluster_network_config.clone().unwrap_or_default();
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_by_either_name_and_enumerations_by_name_or_number() {
+    fn fields_have_two_names_and_enumerations_have_names_and_numbers() {
         let snake = parse(br#"{"version": "v1", "cluster_config": {"vm_type": "VM_TYPE_VMSS"}, "is_vhd": false}"#);
         let camel = parse(br#"{"version": "v1", "clusterConfig": {"vmType": 2}, "isVhd": false}"#);
         assert_eq!(snake, camel);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn unset_and_null_are_the_same_and_differ_from_the_zero_value_where_presence_counts() {
+    fn null_means_unset_and_differs_from_false() {
         let parsed = parse(br#"{"is_vhd": null, "enable_ssh": false, "cluster_config": {"load_balancer_config": {}}}"#);
         assert_eq!((parsed.config.is_vhd, parsed.config.enable_ssh), (None, Some(false)));
         let balancer = parsed.config.cluster_config.unwrap().load_balancer_config.unwrap();
@@ -111,76 +112,76 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_and_words_are_left_out_and_named() {
+    fn unknown_fields_and_values_are_skipped_and_listed() {
         let parsed =
             parse(br#"{"new": {"a": [1]}, "cluster_config": {"x": 1, "vm_type": "VM_TYPE_NEW"}, "version": "v1"}"#);
-        assert_eq!(parsed.problem, None);
+        assert_eq!(parsed.error, None);
         assert_eq!(parsed.ignored, ["new", "cluster_config.x", "cluster_config.vm_type"]);
         assert_eq!(parsed.config.version, "v1");
     }
 
     #[test]
-    fn a_number_that_is_not_known_survives_the_round_trip() {
+    fn unknown_enumeration_number_survives_a_round_trip() {
         let parsed = parse(br#"{"cluster_config": {"vm_type": 9}}"#);
         assert!(parsed.config.to_json().expose().contains("\"vm_type\": 9"));
     }
 
     #[test]
-    fn a_mistake_keeps_what_came_before_it_and_says_where() {
+    fn fields_before_an_error_are_kept() {
         let parsed = parse(b"{\"version\": \"v1\",\n \"kubernetes_version\": \"1.33.0\",\n \"cluster_config\": {\"location\": \"eastus\", \"vm_type\": {}}}");
-        let problem = parsed.problem.unwrap();
-        assert_eq!((problem.path.as_str(), problem.line), ("cluster_config.vm_type", 3));
+        let error = parsed.error.unwrap();
+        assert_eq!((error.path.as_str(), error.line), ("cluster_config.vm_type", 3));
         assert_eq!(parsed.config.kubernetes_version, "1.33.0");
         assert_eq!(parsed.config.cluster_config.unwrap().location, "eastus");
         let cut = parse(br#"{"version": "v1", "vm_size": "Stand"#);
         assert_eq!(cut.config.version, "v1");
-        assert!(cut.problem.is_some());
+        assert!(cut.error.is_some());
     }
 
     #[test]
-    fn a_mistake_in_a_secret_does_not_show_it() {
+    fn error_in_a_secret_does_not_show_it() {
         let parsed = parse(br#"{"auth_config": {"service_principal_secret": 4711}, "x": 1}"#);
-        let problem = parsed.problem.unwrap();
-        assert_eq!(problem.reason, "expected a text, found a number");
-        let held = parse(br#"{"auth_config": {"service_principal_secret": "hunter2"}}"#);
-        assert!(!format!("{held:?}").contains("hunter2"));
+        let error = parsed.error.unwrap();
+        assert_eq!(error.reason, "expected a string, found a number");
+        let parsed = parse(br#"{"auth_config": {"service_principal_secret": "hunter2"}}"#);
+        assert!(!format!("{parsed:?}").contains("hunter2"));
     }
 
     #[test]
-    fn a_field_that_is_there_twice_is_a_mistake() {
+    fn duplicate_field_is_an_error() {
         let parsed = parse(br#"{"vm_size": "a", "vmSize": "b"}"#);
-        assert_eq!(parsed.problem.unwrap().reason, "the field is there twice");
+        assert_eq!(parsed.error.unwrap().reason, "duplicate field");
         assert_eq!(parsed.config.vm_size, "a");
     }
 
     #[test]
-    fn only_versions_that_nodes_read_pass() {
+    fn unsupported_versions_are_rejected() {
         assert!(parse(br#"{"version": "v1"}"#).config.check_version().is_ok());
         assert_eq!(parse(b"{}").config.check_version(), Err(VersionError(String::new())));
         assert_eq!(parse(br#"{"version": "v1"}"#).config.missing().len(), 6);
     }
 
     #[test]
-    fn numbers_may_be_written_in_every_way_that_means_a_whole_number() {
+    fn integers_may_have_a_zero_fraction_an_exponent_or_quotes() {
         for text in ["5", "5.0", "5e0", "\"5\""] {
             assert_eq!(parse(format!("{{\"cse_timeout\": {text}}}").as_bytes()).config.cse_timeout, Some(5), "{text}");
         }
         for text in ["5.5", "true", "99999999999", "\"x\""] {
-            assert!(parse(format!("{{\"cse_timeout\": {text}}}").as_bytes()).problem.is_some(), "{text}");
+            assert!(parse(format!("{{\"cse_timeout\": {text}}}").as_bytes()).error.is_some(), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes);
         }
 
         #[test]
-        fn a_document_that_is_cut_anywhere_still_gives_what_came_before(cut in 0_usize..90) {
+        fn truncated_document_keeps_the_fields_before_the_cut(cut in 0_usize..90) {
             let whole = r#"{"version": "v1", "vm_size": "a", "cluster_config": {"location": "b", "vm_type": 2}, "is_kata": true}"#;
             let parsed = parse(&whole.as_bytes()[..cut.min(whole.len())]);
-            prop_assert!(parsed.problem.is_some());
+            prop_assert!(parsed.error.is_some());
             prop_assert_eq!(cut >= 16, parsed.config.version == "v1");
         }
     }

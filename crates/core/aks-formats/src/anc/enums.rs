@@ -3,7 +3,7 @@
 use super::declare::enumeration;
 
 enumeration! {
-    /// What the node proves itself with.
+    /// How the node authenticates.
     BootstrappingAuthMethod {
         Unspecified = 0 "BOOTSTRAPPING_AUTH_METHOD_UNSPECIFIED",
         BootstrapToken = 1 "BOOTSTRAPPING_AUTH_METHOD_BOOTSTRAP_TOKEN",
@@ -14,7 +14,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What kubelet gets.
+    /// How the kubelet gets its credential.
     ClusterJoinMethod {
         Unspecified = 0 "CLUSTER_JOIN_METHOD_UNSPECIFIED",
         GenerateCsr = 1 "CLUSTER_JOIN_METHOD_GENERATE_CSR",
@@ -23,7 +23,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What kind of machine Azure has.
+    /// Type of the Azure VM.
     VmType {
         Unspecified = 0 "VM_TYPE_UNSPECIFIED",
         Standard = 1 "VM_TYPE_STANDARD",
@@ -32,7 +32,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// The kind of load balancer.
+    /// SKU of the load balancer.
     LoadBalancerSku {
         Unspecified = 0 "LOAD_BALANCER_SKU_UNSPECIFIED",
         Basic = 1 "LOAD_BALANCER_SKU_BASIC",
@@ -41,7 +41,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What runs workloads.
+    /// Runtime of workloads.
     WorkloadRuntime {
         Unspecified = 0 "WORKLOAD_RUNTIME_UNSPECIFIED",
         OciContainer = 1 "WORKLOAD_RUNTIME_OCI_CONTAINER",
@@ -49,7 +49,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// Where the kubelet's files are.
+    /// Disk with the kubelet's data.
     KubeletDisk {
         Unspecified = 0 "KUBELET_DISK_UNSPECIFIED",
         OsDisk = 1 "KUBELET_DISK_OS_DISK",
@@ -58,8 +58,8 @@ enumeration! {
 }
 
 enumeration! {
-    /// A network plugin.
-    NetworkPlugin {
+    /// Network plugin of the cluster.
+NetworkPlugin {
         Unspecified = 0 "NETWORK_PLUGIN_UNSPECIFIED",
         None = 1 "NETWORK_PLUGIN_NONE",
         Azure = 2 "NETWORK_PLUGIN_AZURE",
@@ -68,8 +68,8 @@ enumeration! {
 }
 
 enumeration! {
-    /// A network policy.
-    NetworkPolicy {
+    /// Network policy engine of the cluster.
+NetworkPolicy {
         Unspecified = 0 "NETWORK_POLICY_UNSPECIFIED",
         None = 1 "NETWORK_POLICY_NONE",
         Azure = 2 "NETWORK_POLICY_AZURE",

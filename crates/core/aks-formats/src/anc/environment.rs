@@ -1,4 +1,4 @@
-//! The environment that a configuration becomes on the node: 164 variables, and one per extra certificate.
+//! Environment variables that the node controller derives from a configuration: 164, and one per custom certificate.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use super::direct::direct;
 use super::enums::{BootstrappingAuthMethod, KubeletDisk};
 use super::localdns::corefile;
 use super::system::UlimitConfig;
-use super::wire::{Names, Written};
-use super::words::{sku, vm_type};
+use super::text::{sku, vm_type};
+use super::wire::{AsJson, FieldNames};
 use crate::containerd::{Containerd, Layout};
 use crate::go::number::float;
 use crate::nbv::labels::pairs;
 use crate::{KubernetesVersion, gpu, sysctl, to_base64};
 
-/// What the node itself says.
+/// Facts about the host that the environment depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The version of containerd, where it could be read.
+    /// Empty if unknown.
     pub containerd_version: String,
-    /// The drivers that the image's list of components names.
+    /// GPU drivers in the image's `components.json`.
     pub drivers: GpuDrivers,
 }
 
-/// The values of the cloud provider that a node takes when the document is silent.
-const LEAST_TIMEOUT: i32 = 1;
-const MOST_TIMEOUT: i32 = 21_600;
+/// Limits and defaults of the node controller, in seconds and rules.
+const MIN_TIMEOUT: i32 = 1;
+const MAX_TIMEOUT: i32 = 21_600;
 const DEFAULT_TIMEOUT: i32 = 900;
 const DEFAULT_RULES: i32 = 148;
 
@@ -59,7 +59,7 @@ const KUBENET: &str = r#"{
 "#;
 
 impl Configuration {
-    /// The environment. It may hold secrets.
+    /// Returns the environment variables, which may contain secrets.
     pub fn environment(&self, host: &Host) -> BTreeMap<String, String> {
         let tables = [
             direct(self),
@@ -79,22 +79,22 @@ impl Configuration {
     fn cluster_rows(&self) -> Vec<(&'static str, String)> {
         let cluster = self.cluster_config.clone().unwrap_or_default();
         let balancer = cluster.load_balancer_config.clone().unwrap_or_default();
-        let asking = cluster.cloud_provider_config.clone().unwrap_or_default();
+        let provider = cluster.cloud_provider_config.clone().unwrap_or_default();
         let network = self.network_config.clone().unwrap_or_default();
         let join = self.bootstrapping_config.clone().unwrap_or_default();
-        let mode = if asking.backoff_mode.is_empty() { "v2".to_owned() } else { asking.backoff_mode };
+        let mode = if provider.backoff_mode.is_empty() { "v2".to_owned() } else { provider.backoff_mode };
         vec![
-            ("CLOUDPROVIDER_BACKOFF", asking.backoff.unwrap_or(true).to_string()),
+            ("CLOUDPROVIDER_BACKOFF", provider.backoff.unwrap_or(true).to_string()),
             ("CLOUDPROVIDER_BACKOFF_MODE", mode),
-            ("CLOUDPROVIDER_BACKOFF_RETRIES", asking.backoff_retries.unwrap_or(6).to_string()),
-            ("CLOUDPROVIDER_BACKOFF_EXPONENT", float(asking.backoff_exponent.unwrap_or(0.0))),
-            ("CLOUDPROVIDER_BACKOFF_DURATION", asking.backoff_duration.unwrap_or(5).to_string()),
-            ("CLOUDPROVIDER_BACKOFF_JITTER", float(asking.backoff_jitter.unwrap_or(0.0))),
-            ("CLOUDPROVIDER_RATELIMIT", asking.rate_limit.unwrap_or(true).to_string()),
-            ("CLOUDPROVIDER_RATELIMIT_QPS", float(asking.rate_limit_qps.unwrap_or(10.0))),
-            ("CLOUDPROVIDER_RATELIMIT_QPS_WRITE", float(asking.rate_limit_qps_write.unwrap_or(10.0))),
-            ("CLOUDPROVIDER_RATELIMIT_BUCKET", asking.rate_limit_bucket.unwrap_or(100).to_string()),
-            ("CLOUDPROVIDER_RATELIMIT_BUCKET_WRITE", asking.rate_limit_bucket_write.unwrap_or(100).to_string()),
+            ("CLOUDPROVIDER_BACKOFF_RETRIES", provider.backoff_retries.unwrap_or(6).to_string()),
+            ("CLOUDPROVIDER_BACKOFF_EXPONENT", float(provider.backoff_exponent.unwrap_or(0.0))),
+            ("CLOUDPROVIDER_BACKOFF_DURATION", provider.backoff_duration.unwrap_or(5).to_string()),
+            ("CLOUDPROVIDER_BACKOFF_JITTER", float(provider.backoff_jitter.unwrap_or(0.0))),
+            ("CLOUDPROVIDER_RATELIMIT", provider.rate_limit.unwrap_or(true).to_string()),
+            ("CLOUDPROVIDER_RATELIMIT_QPS", float(provider.rate_limit_qps.unwrap_or(10.0))),
+            ("CLOUDPROVIDER_RATELIMIT_QPS_WRITE", float(provider.rate_limit_qps_write.unwrap_or(10.0))),
+            ("CLOUDPROVIDER_RATELIMIT_BUCKET", provider.rate_limit_bucket.unwrap_or(100).to_string()),
+            ("CLOUDPROVIDER_RATELIMIT_BUCKET_WRITE", provider.rate_limit_bucket_write.unwrap_or(100).to_string()),
             ("VM_TYPE", vm_type(cluster.vm_type).to_owned()),
             ("LOAD_BALANCER_SKU", sku(balancer.load_balancer_sku).to_owned()),
             (
@@ -105,9 +105,9 @@ impl Configuration {
                 "MAXIMUM_LOADBALANCER_RULE_COUNT",
                 balancer.max_load_balancer_rule_count.unwrap_or(DEFAULT_RULES).to_string(),
             ),
-            ("NETWORK_PLUGIN", network.network_plugin.word().to_owned()),
-            ("NETWORK_POLICY", network.network_policy.word().to_owned()),
-            ("ENSURE_NO_DUPE_PROMISCUOUS_BRIDGE", self.keeps_kubenet_from_doubling().to_string()),
+            ("NETWORK_PLUGIN", network.network_plugin.as_str().to_owned()),
+            ("NETWORK_POLICY", network.network_policy.as_str().to_owned()),
+            ("ENSURE_NO_DUPE_PROMISCUOUS_BRIDGE", self.needs_no_dupe_promiscuous_bridge().to_string()),
             (
                 "ENABLE_SECURE_TLS_BOOTSTRAPPING",
                 (join.bootstrapping_auth_method == BootstrappingAuthMethod::SecureTlsBootstrapping).to_string(),
@@ -125,11 +125,11 @@ impl Configuration {
     }
 
     /// `ENSURE_NO_DUPE_PROMISCUOUS_BRIDGE`.
-    pub fn keeps_kubenet_from_doubling(&self) -> bool {
+    pub fn needs_no_dupe_promiscuous_bridge(&self) -> bool {
         self.network_config.as_ref().is_some_and(|network| {
             crate::nbv::rules::no_duplicate_promiscuous_bridge(
-                network.network_plugin.word(),
-                network.network_policy.word(),
+                network.network_plugin.as_str(),
+                network.network_policy.as_str(),
             )
         })
     }
@@ -158,7 +158,7 @@ impl Configuration {
             .contains(&true);
         let huge_pages = !os.transparent_hugepage_support.is_empty() || !os.transparent_defrag.is_empty();
         let admin = if self.linux_admin_username.is_empty() { "azureuser" } else { &self.linux_admin_username };
-        let timeout = self.cse_timeout.filter(|seconds| (LEAST_TIMEOUT..=MOST_TIMEOUT).contains(seconds));
+        let timeout = self.cse_timeout.filter(|seconds| (MIN_TIMEOUT..=MAX_TIMEOUT).contains(seconds));
         vec![
             ("ADMINUSER", admin.to_owned()),
             ("DISABLE_SSH", (!self.enable_ssh.unwrap_or(true)).to_string()),
@@ -173,7 +173,7 @@ impl Configuration {
             ("SHOULD_CONFIG_TRANSPARENT_HUGE_PAGE", huge_pages.to_string()),
             ("SHOULD_CONFIG_CONTAINERD_ULIMITS", os.ulimit_config.is_some().to_string()),
             ("CONTAINERD_ULIMITS", os.ulimit_config.as_ref().map_or_else(String::new, UlimitConfig::content)),
-            ("SYSCTL_CONTENT", to_base64(sysctl::anc_file(&os.sysctl_config.unwrap_or_default().asked()))),
+            ("SYSCTL_CONTENT", to_base64(sysctl::anc_file(&os.sysctl_config.unwrap_or_default().kernel_settings()))),
             ("HAS_CUSTOM_SEARCH_DOMAIN", searches.to_string()),
             ("CSE_TIMEOUT", format!("{}s", timeout.unwrap_or(DEFAULT_TIMEOUT))),
         ]
@@ -191,8 +191,8 @@ impl Configuration {
             if drops_timeout {
                 file.streaming_connection_idle_timeout.clear();
             }
-            let text =
-                serde_json::to_string_pretty(&Written(&file, Names::Camel)).expect("text keys and finite numbers");
+            let text = serde_json::to_string_pretty(&AsJson(&file, FieldNames::Camel))
+                .expect("string keys and finite numbers");
             to_base64(text)
         });
         let containerd = |no_gpu| to_base64(containerd_file(self, &host.containerd_version, no_gpu));
@@ -226,7 +226,7 @@ impl Configuration {
     }
 }
 
-/// Variables that are the same on every node.
+/// Variables with the same value on every node.
 const FIXED: [(&str, &str); 9] = [
     ("CSE_HELPERS_FILEPATH", "/opt/azure/containers/provision_source.sh"),
     ("CSE_DISTRO_HELPERS_FILEPATH", "/opt/azure/containers/provision_source_distro.sh"),
@@ -239,9 +239,9 @@ const FIXED: [(&str, &str); 9] = [
     ("INIT_AKS_CLOUD_FILEPATH", "/opt/azure/containers/init-aks-cloud.sh"),
 ];
 
-/// containerd's file; without NVIDIA's runtime where `no_gpu` says so.
+/// Renders containerd's configuration file. `no_gpu` omits NVIDIA's runtime.
 pub fn containerd_file(config: &Configuration, containerd_version: &str, no_gpu: bool) -> String {
-    let layout = Layout::of_version(containerd_version);
+    let layout = Layout::for_version(containerd_version);
     let nvidia = config.gpu_config.as_ref().and_then(|gpu| gpu.enable_nvidia).unwrap_or(false);
     Containerd {
         layout,
@@ -254,7 +254,7 @@ pub fn containerd_file(config: &Configuration, containerd_version: &str, no_gpu:
         cdi: !no_gpu,
         nvidia: nvidia && !no_gpu,
         systemd_cgroup: layout == Layout::Two || config.needs_cgroupv2.unwrap_or(false),
-        kubenet: config.keeps_kubenet_from_doubling(),
+        kubenet: config.needs_no_dupe_promiscuous_bridge(),
         registry_folder: config.version_at_least(22),
         streaming: config.enable_artifact_streaming,
     }
@@ -265,7 +265,7 @@ fn without_newlines(text: &str) -> String {
     text.replace(['\n', '\r'], "")
 }
 
-/// Sizes whose processors can keep memory from their own host; the node knows these two.
+/// Whether the size supports SGX. The node controller knows only these two sizes.
 fn is_sgx(size: &str) -> bool {
     matches!(size, "Standard_DC2s" | "Standard_DC4s")
 }
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_configuration_sets_164_variables() {
+    fn empty_configuration_sets_164_variables() {
         let environment = parse(br#"{"version": "v1"}"#).config.environment(&Host::default());
         assert_eq!(environment.len(), 164);
         assert_eq!((environment["IS_VHD"].as_str(), environment["DISABLE_SSH"].as_str()), ("true", "false"));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_out_of_bounds_is_the_usual_one() {
+    fn timeout_out_of_range_becomes_the_default() {
         let timeout = |text: &str| {
             parse(format!("{{\"cse_timeout\": {text}}}").as_bytes()).config.environment(&Host::default())["CSE_TIMEOUT"]
                 .clone()
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn kubelets_file_has_its_own_names_and_loses_what_1_34_does_not_know() {
+    fn kubelet_file_has_camel_case_names_and_omits_fields_removed_in_1_34() {
         let file = |version: &str| {
             let json = format!(
                 "{{\"kubernetes_version\": \"{version}\", \"kubelet_config\": {{\"enable_kubelet_config_file\": true, \
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_exported_in_quotes_that_they_cannot_leave() {
+    fn proxies_are_exported_with_escaped_quotes() {
         let config =
             parse(br#"{"http_proxy_config": {"http_proxy": "http://p/$(id)\"", "no_proxy_entries": ["a", "b"]}}"#)
                 .config;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_certificates_lose_their_line_ends() {
+    fn newlines_are_removed_from_certificates() {
         let environment = parse(br#"{"custom_ca_certs": ["a\nb", "c"]}"#).config.environment(&Host::default());
         assert_eq!(
             (environment["CUSTOM_CA_CERT_0"].as_str(), environment["CUSTOM_CA_TRUST_COUNT"].as_str()),

@@ -1,33 +1,32 @@
-//! Which newer build of the node controller a node may take: only one of the same day with a higher number.
+//! Hotfixes of the node controller. A node upgrades only to a build of the same day with a higher patch number.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The file that points to newer builds.
+/// The file that names the current hotfixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Pointer {
-    /// The build for everybody, where no map is given.
+    /// Build for all nodes, if `hotfixes` is empty.
     pub version: String,
-    /// The build of the scripts.
     pub scripts_version: String,
-    /// The build for each day.
+    /// Build per day.
     pub hotfixes: BTreeMap<String, String>,
 }
 
-/// A text that is no build.
+/// A text that is not a build number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no build: YYYYMM.DD.PATCH is")]
+#[error("invalid build `{0}`; expected `YYYYMM.DD.PATCH`")]
 pub struct BadBuild(pub String);
 
 impl Pointer {
-    /// Reads the file; blank means that it points nowhere.
+    /// Parses the file. A blank file names no hotfixes.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         if text.trim().is_empty() { Ok(Self::default()) } else { serde_json::from_str(text) }
     }
 
-    /// The build for a node with this one. The map wins; a day that it does not list has none.
+    /// Returns the hotfix for a node with the given build. If `hotfixes` is not empty, days that it does not list have none.
     pub fn for_build(&self, current: &str) -> String {
         if self.hotfixes.is_empty() {
             return self.version.clone();
@@ -36,7 +35,7 @@ impl Pointer {
     }
 }
 
-/// The day of a build: `202604.01` of `202604.01.1`.
+/// Returns the day of a build: `202604.01` for `202604.01.1`.
 pub fn day(build: &str) -> Result<String, BadBuild> {
     match build.trim().split('.').collect::<Vec<_>>()[..] {
         [month, day, patch] if ![month, day, patch].contains(&"") => Ok(format!("{month}.{day}")),
@@ -44,7 +43,7 @@ pub fn day(build: &str) -> Result<String, BadBuild> {
     }
 }
 
-/// Whether a node with this build takes that one.
+/// Whether a node with build `current` upgrades to `hotfix`.
 pub fn should_upgrade(current: &str, hotfix: &str) -> Result<bool, BadBuild> {
     let patch = |build: &str| {
         let last = build.trim().rsplit('.').next().unwrap_or_default();
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_later_build_of_the_same_day_is_taken() {
+    fn upgrades_only_to_later_builds_of_the_same_day() {
         assert_eq!(should_upgrade("202604.01.0", "202604.01.1-1"), Ok(true));
         assert_eq!(should_upgrade("202604.01.2", "202604.01.1"), Ok(false));
         assert_eq!(should_upgrade("202604.15.0", "202604.01.1"), Ok(false));
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_days_wins_over_a_single_build() {
+    fn hotfixes_per_day_override_the_single_version() {
         let pointer =
             Pointer::read(r#"{"version": "202604.01.9", "hotfixes": {"202604.01": "202604.01.1"}, "sha256": "x"}"#)
                 .unwrap();

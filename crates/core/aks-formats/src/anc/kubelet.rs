@@ -1,4 +1,4 @@
-//! The kubelet's part of the configuration.
+//! kubelet messages.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ message! {
 }
 
 message! {
-    /// The kubelet's own file.
+    /// The kubelet's configuration file.
     KubeletConfigFileConfig {
         kind "kind": String,
         api_version "apiVersion": String,
@@ -71,7 +71,7 @@ message! {
 }
 
 message! {
-    /// Who may ask the kubelet.
+    /// Authentication of requests to the kubelet.
     KubeletAuthentication {
         x509 "x509": Option<KubeletX509Authentication>,
         webhook "webhook": Option<KubeletWebhookAuthentication>,
@@ -80,14 +80,14 @@ message! {
 }
 
 message! {
-    /// By certificate.
+    /// Authentication by client certificate.
     KubeletX509Authentication {
         client_ca_file "clientCAFile": String,
     }
 }
 
 message! {
-    /// By asking the API server.
+    /// Authentication by token review.
     KubeletWebhookAuthentication {
         enabled "enabled": bool,
         cache_ttl "cacheTtl": String,
@@ -95,14 +95,14 @@ message! {
 }
 
 message! {
-    /// Anyone.
+    /// Anonymous access.
     KubeletAnonymousAuthentication {
         enabled "enabled": bool,
     }
 }
 
 message! {
-    /// Who may do what on the kubelet.
+    /// Authorization of requests to the kubelet.
     KubeletAuthorization {
         mode "mode": String,
         webhook "webhook": Option<KubeletWebhookAuthorization>,
@@ -110,7 +110,7 @@ message! {
 }
 
 message! {
-    /// How long answers hold.
+    /// Cache of authorization decisions.
     KubeletWebhookAuthorization {
         cache_authorized_ttl "cacheAuthorizedTtl": String,
         cache_unauthorized_ttl "cacheUnauthorizedTtl": String,

@@ -1,4 +1,4 @@
-//! The configuration of the node's own DNS server.
+//! Configuration of LocalDNS, the DNS server on the node.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use super::config::Configuration;
 use super::system::{LocalDnsOverrides, LocalDnsProfile};
 
-/// Where queries of the node and of pods that use its resolver arrive, and those of pods that use the cluster's.
+/// Listeners for queries of the node (and pods that use its resolver), and for queries of pods that use cluster DNS.
 const NODE_LISTENER: &str = "169.254.10.10";
 const CLUSTER_LISTENER: &str = "169.254.10.11";
 
-/// Azure's resolver, which every virtual network has.
+/// Azure's resolver, available in every virtual network.
 const AZURE_DNS: &str = "168.63.129.16";
 
-/// What a node gets whose profile names no limit.
+/// Limits of a profile without limits.
 const DEFAULT_MILLI_CORES: i32 = 2000;
 const DEFAULT_MEMORY_MB: i32 = 128;
 
@@ -32,7 +32,7 @@ impl Configuration {
         self.enabled_local_dns().is_some_and(|profile| profile.enable_hosts_plugin)
     }
 
-    /// `LOCALDNS_CPU_LIMIT`: percent of one processor.
+    /// `LOCALDNS_CPU_LIMIT`, in percent of one CPU.
     pub fn local_dns_cpu_limit(&self) -> String {
         let milli = self
             .enabled_local_dns()
@@ -53,7 +53,7 @@ impl Configuration {
         self.enabled_local_dns().map_or_else(String::new, |profile| profile.critical_fqdns.join(","))
     }
 
-    /// `LOCALDNS_HOSTS_PLUGIN_REFRESH_INTERVAL_IN_SECONDS`; empty leaves the node's own.
+    /// `LOCALDNS_HOSTS_PLUGIN_REFRESH_INTERVAL_IN_SECONDS`; if empty, the node's default applies.
     pub fn local_dns_refresh_interval(&self) -> String {
         let interval = self.enabled_local_dns().and_then(|profile| profile.hosts_plugin_refresh_interval_in_seconds);
         interval.map_or_else(String::new, |seconds| seconds.to_string())
@@ -65,7 +65,7 @@ impl Configuration {
     }
 }
 
-/// The server's file, or nothing where the node has no DNS server of its own.
+/// Renders the Corefile. It is empty if LocalDNS is disabled.
 pub fn corefile(config: &Configuration, hosts_plugin: bool) -> String {
     let Some(profile) = config.enabled_local_dns() else { return String::new() };
     let mut out = String::new();
@@ -94,7 +94,7 @@ fn server_blocks(
         if hosts_plugin && zone == "." && listener == NODE_LISTENER {
             out.push_str("    hosts /etc/localdns/hosts {\n        fallthrough\n    }\n");
         }
-        // Names of the cluster are only known there, whatever the profile says.
+        // Only cluster DNS resolves cluster names, so the profile's destination is ignored for them.
         let to_cluster =
             overrides.forward_destination == "ClusterCoreDNS" || zone.trim_end_matches('.').ends_with("cluster.local");
         forward(out, overrides, if to_cluster { cluster_dns } else { AZURE_DNS });
@@ -117,8 +117,8 @@ fn forward(out: &mut String, overrides: &LocalDnsOverrides, upstream: &str) {
         _ => "sequential",
     };
     let _ = writeln!(out, "        policy {policy}");
-    if let Some(most) = overrides.max_concurrent {
-        let _ = writeln!(out, "        max_concurrent {most}");
+    if let Some(max) = overrides.max_concurrent {
+        let _ = writeln!(out, "        max_concurrent {max}");
     }
     let check = overrides.health_check.clone().unwrap_or_default();
     if let Some(duration) = check.duration.filter(|duration| !duration.is_empty()) {
@@ -167,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn without_local_dns_there_is_no_file() {
+    fn corefile_is_empty_without_local_dns() {
         assert_eq!(corefile(&Configuration::default(), true), "");
     }
 
     #[test]
-    fn a_health_check_needs_a_duration() {
+    fn health_check_requires_a_duration() {
         let with = corefile(&config(r#"{"health_check": {"duration": "1s", "no_rec": true, "domain": "h."}}"#), false);
         assert!(with.contains("health_check 1s no_rec domain h.\n"));
         let without = corefile(&config(r#"{"health_check": {"no_rec": true}}"#), false);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_cluster_go_to_the_cluster() {
+    fn cluster_names_are_forwarded_to_cluster_dns() {
         let zones = r#"{"local_dns_profile": {"enable_local_dns": true, "kube_dns_overrides": {"cluster.local": {"forward_destination": "VnetDNS"}}}}"#;
         assert!(corefile(&parse(zones.as_bytes()).config, false).contains("forward . 10.0.0.10 {"));
     }

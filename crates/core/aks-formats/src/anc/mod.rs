@@ -1,4 +1,5 @@
-//! `AKSNodeConfig` v1: the configuration of Azure's node controller, both ways, and the environment that it becomes.
+//! `AKSNodeConfig` v1, the configuration of the AKS node controller: parsing, serialization, and the environment variables that the
+//! controller derives from it.
 
 mod cluster;
 mod components;
@@ -14,13 +15,13 @@ mod localdns;
 mod sysctl;
 mod system;
 mod target;
+mod text;
 mod wire;
-mod words;
 
 pub use cluster::*;
 pub use components::{ComponentsError, GpuDrivers};
 pub use config::Configuration;
-pub use document::{ParseProblem, Parsed, VersionError, parse};
+pub use document::{ParseError, Parsed, VersionError, parse};
 pub use enums::*;
 pub use environment::{Host, containerd_file};
 pub use kubelet::*;

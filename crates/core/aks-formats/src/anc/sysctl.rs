@@ -1,31 +1,30 @@
-//! Kernel settings by their three sets of names: the document's, Karpenter's and the kernel's.
+//! Sysctls by their names in `AKSNodeConfig`, in Karpenter and in the kernel.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::system::SysctlConfig;
-use super::wire::{Reading, Slot as _};
+use super::wire::{ReadState, WireValue as _};
 
-/// A kernel setting that the document has no field for, or a value that its field does not take.
+/// An unsupported sysctl, or an invalid value for one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}`: {reason}")]
 pub struct BadSysctl {
     pub name: String,
-    /// What is wrong.
     pub reason: String,
 }
 
 impl SysctlConfig {
-    /// Reads the settings of a class of nodes: `netCoreSomaxconn`.
+    /// Parses the sysctls of an `AKSNodeClass`: `netCoreSomaxconn`.
     pub fn from_class(settings: &BTreeMap<String, Value>) -> Result<Self, BadSysctl> {
         settings.iter().try_fold(Self::default(), |all, (name, value)| all.with(name, name, value.clone()))
     }
 
-    /// Reads settings by the kernel's names: `net.core.somaxconn`.
+    /// Parses sysctls by kernel name: `net.core.somaxconn`.
     pub fn from_kernel(settings: &BTreeMap<String, String>) -> Result<Self, BadSysctl> {
         settings.iter().try_fold(Self::default(), |all, (name, text)| {
-            // The document spells one of them without its underscore.
+            // AKSNodeConfig spells one of them without the underscore.
             let field = name.replace(['.', '-'], "_").replace("tcp_keepalive_intvl", "tcpkeepalive_intvl");
             let value = match (name.as_str(), text.as_str()) {
                 ("net.ipv4.tcp_tw_reuse", "0" | "1") => Value::from(text == "1"),
@@ -35,13 +34,13 @@ impl SysctlConfig {
         })
     }
 
-    /// One more, read as the document's own reader reads it.
+    /// Adds one sysctl with the parser of the document.
     fn with(mut self, name: &str, field: &str, value: Value) -> Result<Self, BadSysctl> {
         let bad = |reason: &str| BadSysctl { name: name.to_owned(), reason: reason.to_owned() };
         let message = Value::Object(Map::from_iter([(field.to_owned(), value)]));
-        let mut reading = Reading::default();
+        let mut reading = ReadState::default();
         self.merge(message, &mut reading).map_err(|error| bad(&error.to_string()))?;
-        if reading.ignored.is_empty() { Ok(self) } else { Err(bad("AKS has no field for this kernel setting")) }
+        if reading.ignored.is_empty() { Ok(self) } else { Err(bad("AKS does not support this sysctl")) }
     }
 }
 
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_setting_reads_back_by_the_kernels_name() {
+    fn sysctls_survive_a_round_trip_through_kernel_names() {
         let all = SysctlConfig {
             net_core_somaxconn: Some(1),
             net_core_netdev_max_backlog: Some(2),
@@ -82,22 +81,25 @@ mod tests {
             vm_vfs_cache_pressure: Some(26),
         };
         let kernel: BTreeMap<String, String> =
-            all.asked().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+            all.kernel_settings().into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
         assert_eq!(kernel.len(), 28);
         assert_eq!(SysctlConfig::from_kernel(&kernel).unwrap(), all);
     }
 
     #[test]
-    fn a_classs_settings_are_read_and_others_refused_by_name() {
+    fn unknown_sysctls_are_rejected_by_name() {
         let class = |name: &str, value: Value| SysctlConfig::from_class(&BTreeMap::from([(name.to_owned(), value)]));
-        assert_eq!(class("netIpv4TcpkeepaliveIntvl", 30.into()).unwrap().asked()["net.ipv4.tcp_keepalive_intvl"], "30");
-        assert_eq!(class("netIpv4TcpTwReuse", true.into()).unwrap().asked()["net.ipv4.tcp_tw_reuse"], "1");
+        assert_eq!(
+            class("netIpv4TcpkeepaliveIntvl", 30.into()).unwrap().kernel_settings()["net.ipv4.tcp_keepalive_intvl"],
+            "30"
+        );
+        assert_eq!(class("netIpv4TcpTwReuse", true.into()).unwrap().kernel_settings()["net.ipv4.tcp_tw_reuse"], "1");
         assert_eq!(class("vmSwappines", 1.into()).unwrap_err().name, "vmSwappines");
         assert!(class("vmSwappiness", "many".into()).is_err());
         let kernel = BTreeMap::from([("kernel.panic".to_owned(), "10".to_owned())]);
         assert_eq!(
             SysctlConfig::from_kernel(&kernel).unwrap_err().to_string(),
-            "`kernel.panic`: AKS has no field for this kernel setting"
+            "`kernel.panic`: AKS does not support this sysctl"
         );
     }
 }

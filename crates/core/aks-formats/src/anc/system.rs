@@ -1,4 +1,4 @@
-//! The system's part of the configuration.
+//! Operating-system, runtime and DNS messages.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::declare::message;
 use crate::Secret;
 
 message! {
-    /// Settings of the system.
+    /// Operating-system settings.
     CustomLinuxOsConfig {
         sysctl_config "sysctlConfig": Option<SysctlConfig>,
         ulimit_config "ulimitConfig": Option<UlimitConfig>,
@@ -18,7 +18,7 @@ message! {
 }
 
 message! {
-    /// Settings of the kernel.
+    /// Sysctls.
     SysctlConfig {
         net_core_somaxconn "netCoreSomaxconn": Option<i32>,
         net_core_netdev_max_backlog "netCoreNetdevMaxBacklog": Option<i32>,
@@ -52,7 +52,7 @@ message! {
 }
 
 message! {
-    /// Limits of containerd.
+    /// Resource limits of containerd.
     UlimitConfig {
         no_file "noFile": Option<String>,
         max_locked_memory "maxLockedMemory": Option<String>,
@@ -60,7 +60,7 @@ message! {
 }
 
 message! {
-    /// A domain to search names in.
+    /// DNS search domain and realm.
     CustomSearchDomainConfig {
         domain_name "domainName": String,
         realm_user "realmUser": String,
@@ -69,7 +69,7 @@ message! {
 }
 
 message! {
-    /// Proxies.
+    /// HTTP proxies.
     HttpProxyConfig {
         http_proxy "httpProxy": Secret,
         https_proxy "httpsProxy": Secret,
@@ -79,7 +79,7 @@ message! {
 }
 
 message! {
-    /// Which containerd.
+    /// Version and download of containerd.
     ContainerdConfig {
         containerd_download_url_base "containerdDownloadUrlBase": String,
         containerd_version "containerdVersion": String,
@@ -88,7 +88,7 @@ message! {
 }
 
 message! {
-    /// Which runc.
+    /// Version and download of runc.
     RuncConfig {
         runc_version "runcVersion": String,
         runc_package_url "runcPackageUrl": String,
@@ -111,7 +111,7 @@ message! {
 }
 
 message! {
-    /// Where Kubernetes' programs come from.
+    /// Downloads of Kubernetes binaries.
     KubeBinaryConfig {
         kube_binary_url "kubeBinaryUrl": String,
         custom_kube_binary_url "customKubeBinaryUrl": String,
@@ -122,7 +122,7 @@ message! {
 }
 
 message! {
-    /// The node's own DNS.
+    /// LocalDNS, the DNS server on the node.
     LocalDnsProfile {
         enable_local_dns "enableLocalDns": bool,
         cpu_limit_in_milli_cores "cpuLimitInMilliCores": Option<i32>,
@@ -136,7 +136,7 @@ message! {
 }
 
 message! {
-    /// How one zone is answered.
+    /// LocalDNS overrides of one zone.
     LocalDnsOverrides {
         query_logging "queryLogging": String,
         protocol "protocol": String,
@@ -152,7 +152,7 @@ message! {
 }
 
 message! {
-    /// How upstream servers are checked.
+    /// Health check of upstream servers.
     LocalDnsHealthCheck {
         duration "duration": Option<String>,
         no_rec "noRec": Option<bool>,

@@ -1,4 +1,4 @@
-//! Which of Azure's clouds a node is in.
+//! Azure cloud and environment of a node.
 
 use serde::Deserialize;
 
@@ -11,12 +11,12 @@ impl Configuration {
         self.custom_cloud_config.as_ref().map_or("", |cloud| &cloud.custom_cloud_env_name)
     }
 
-    /// `IS_CUSTOM_CLOUD`: a cloud that only its owner knows.
+    /// `IS_CUSTOM_CLOUD`.
     pub fn is_custom_cloud(&self) -> bool {
         self.cloud_name().eq_ignore_ascii_case(CUSTOM)
     }
 
-    /// `TARGET_ENVIRONMENT`: by name, or by region.
+    /// `TARGET_ENVIRONMENT`, from the name of a custom cloud or from the region.
     pub fn target_environment(&self) -> &'static str {
         if self.is_custom_cloud() {
             return CUSTOM;
@@ -39,17 +39,17 @@ impl Configuration {
         if self.is_custom_cloud() { "AzureStackCloud" } else { self.target_environment() }
     }
 
-    /// `ARM_RESOURCE_ENDPOINT`. A custom cloud's stands in its own description; there is none where that cannot be read.
+    /// `ARM_RESOURCE_ENDPOINT`. A custom cloud defines it in its environment JSON; it is empty if that cannot be parsed.
     pub fn arm_resource_endpoint(&self) -> String {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Described {
+        struct CloudEnvironment {
             resource_manager_endpoint: String,
         }
         match self.target_environment() {
             CUSTOM => {
-                let described = self.custom_cloud_config.as_ref().map_or("", |cloud| &cloud.custom_env_json_content);
-                serde_json::from_str::<Described>(described)
+                let json = self.custom_cloud_config.as_ref().map_or("", |cloud| &cloud.custom_env_json_content);
+                serde_json::from_str::<CloudEnvironment>(json)
                     .map_or_else(|_| String::new(), |d| d.resource_manager_endpoint)
             }
             "AzureChinaCloud" => "https://management.chinacloudapi.cn/".to_owned(),
@@ -69,7 +69,7 @@ mod tests {
     use super::super::document::parse;
 
     #[test]
-    fn a_region_tells_its_cloud() {
+    fn cloud_follows_the_region() {
         for (region, cloud) in [
             ("China East 2", "AzureChinaCloud"),
             ("germanycentral", "AzureGermanCloud"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_cloud_says_itself_where_it_is_managed() {
+    fn custom_cloud_defines_its_endpoint() {
         let config = parse(br#"{"custom_cloud_config": {"custom_cloud_env_name": "akscustom", "custom_env_json_content": "{\"resourceManagerEndpoint\":\"https://x/\"}"}}"#).config;
         assert_eq!((config.target_environment(), config.target_cloud()), ("akscustom", "AzureStackCloud"));
         assert_eq!(config.arm_resource_endpoint(), "https://x/");

@@ -1,5 +1,5 @@
-//! The JSON form of protocol buffers, read the way a node reads it: fields by either name, enumerations by name or number, unknown
-//! fields left out, `null` as unset, and what was read before a mistake kept.
+//! Protobuf JSON as the node controller reads it: fields by either name, enumerations by name or number, unknown fields skipped, `null`
+//! as unset, and fields before an error kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,42 +9,42 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use crate::Secret;
 
-/// Where the reader is, and what it left out.
+/// Current path of the parser, and the paths it skipped.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct ReadState {
     pub(super) path: Vec<String>,
     pub(super) ignored: Vec<String>,
 }
 
-impl Reading {
-    pub(super) fn place(&self) -> String {
+impl ReadState {
+    pub(super) fn current_path(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// The names under which a value is written.
+/// Naming convention of serialized fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
-    /// `vm_type`, as the configuration is written.
+pub(super) enum FieldNames {
+    /// `vm_type`, for the configuration.
     Snake,
-    /// `vmType`, as kubelet's file is.
+    /// `vmType`, for the kubelet's file.
     Camel,
 }
 
-/// A value of a field.
-pub(super) trait Slot: Default {
-    /// Reads into the value. Whatever was read before an error stays.
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error>;
-    /// Whether it is left out when written.
+/// Type of a field's value.
+pub(super) trait WireValue: Default {
+    /// Parses into the value. Parts that were parsed before an error are kept.
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut ReadState) -> Result<(), D::Error>;
+    /// Whether the value is omitted from the output.
     fn is_unset(&self) -> bool;
-    /// Writes it.
-    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error>;
+    /// Serializes the value.
+    fn write<S: Serializer>(&self, to: S, names: FieldNames) -> Result<S::Ok, S::Error>;
 }
 
-/// Reads a field that may be `null`.
-pub(super) struct Field<'a, T>(pub(super) &'a mut T, pub(super) &'a mut Reading);
+/// Parses a field that may be `null`.
+pub(super) struct Field<'a, T>(pub(super) &'a mut T, pub(super) &'a mut ReadState);
 
-impl<'de, T: Slot> DeserializeSeed<'de> for Field<'_, T> {
+impl<'de, T: WireValue> DeserializeSeed<'de> for Field<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -52,7 +52,7 @@ impl<'de, T: Slot> DeserializeSeed<'de> for Field<'_, T> {
     }
 }
 
-impl<'de, T: Slot> Visitor<'de> for Field<'_, T> {
+impl<'de, T: WireValue> Visitor<'de> for Field<'_, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,16 +72,16 @@ impl<'de, T: Slot> Visitor<'de> for Field<'_, T> {
     }
 }
 
-/// Writes a value.
-pub(super) struct Written<'a, T>(pub(super) &'a T, pub(super) Names);
+/// Serializes a value with a naming convention.
+pub(super) struct AsJson<'a, T>(pub(super) &'a T, pub(super) FieldNames);
 
-impl<T: Slot> Serialize for Written<'_, T> {
+impl<T: WireValue> Serialize for AsJson<'_, T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.0.write(to, self.1)
     }
 }
 
-/// A scalar of JSON. Errors name its kind and never its text, which may be secret.
+/// A JSON scalar. Errors contain its type but never its value, which may be secret.
 enum Scalar {
     Bool(bool),
     Int(i64),
@@ -96,7 +96,7 @@ impl Scalar {
             type Value = Scalar;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, a number or a boolean")
+                f.write_str("a string, a number or a boolean")
             }
 
             fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
@@ -108,7 +108,7 @@ impl Scalar {
             }
 
             fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Scalar, E> {
-                i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("a number beyond 64 bits"))
+                i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("the number exceeds 64 bits"))
             }
 
             fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
@@ -126,20 +126,20 @@ impl Scalar {
         match self {
             Self::Bool(_) => "a boolean",
             Self::Int(_) | Self::Float(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
         }
     }
 
-    fn wrong<E: serde::de::Error>(&self, wanted: &str) -> E {
-        E::custom(format_args!("expected {wanted}, found {}", self.kind()))
+    fn type_error<E: serde::de::Error>(&self, expected: &str) -> E {
+        E::custom(format_args!("expected {expected}, found {}", self.kind()))
     }
 }
 
-impl Slot for String {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
+impl WireValue for String {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut ReadState) -> Result<(), D::Error> {
         match Scalar::read(from)? {
             Scalar::Text(text) => *self = text,
-            other => return Err(other.wrong("a text")),
+            other => return Err(other.type_error("a string")),
         }
         Ok(())
     }
@@ -148,13 +148,13 @@ impl Slot for String {
         self.is_empty()
     }
 
-    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, _: FieldNames) -> Result<S::Ok, S::Error> {
         to.serialize_str(self)
     }
 }
 
-impl Slot for Secret {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
+impl WireValue for Secret {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut ReadState) -> Result<(), D::Error> {
         let mut text = String::new();
         text.merge(from, reading)?;
         *self = Self::new(text);
@@ -165,16 +165,16 @@ impl Slot for Secret {
         self.is_empty()
     }
 
-    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, _: FieldNames) -> Result<S::Ok, S::Error> {
         to.serialize_str(self.expose())
     }
 }
 
-impl Slot for bool {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
+impl WireValue for bool {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut ReadState) -> Result<(), D::Error> {
         match Scalar::read(from)? {
             Scalar::Bool(value) => *self = value,
-            other => return Err(other.wrong("a boolean")),
+            other => return Err(other.type_error("a boolean")),
         }
         Ok(())
     }
@@ -183,13 +183,13 @@ impl Slot for bool {
         !*self
     }
 
-    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, _: FieldNames) -> Result<S::Ok, S::Error> {
         to.serialize_bool(*self)
     }
 }
 
-/// A whole number that may be written with a fraction of zero, an exponent, or in quotes.
-pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Result<i32, String>, D::Error> {
+/// Parses an integer that may have a zero fraction, an exponent or quotes. Other text is returned as `Err`.
+pub(super) fn integer<'de, D: Deserializer<'de>>(from: D) -> Result<Result<i32, String>, D::Error> {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked, and the fraction is zero")]
     let exact = |value: f64| {
         (value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)).then_some(value as i32)
@@ -201,14 +201,14 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Result<i32, St
             Some(number) => Some(number),
             None => return Ok(Err(text)),
         },
-        other @ Scalar::Bool(_) => return Err(other.wrong("a whole number")),
+        other @ Scalar::Bool(_) => return Err(other.type_error("an integer")),
     };
-    number.map(Ok).ok_or_else(|| D::Error::custom("expected a whole number of 32 bits"))
+    number.map(Ok).ok_or_else(|| D::Error::custom("expected a 32-bit integer"))
 }
 
-impl Slot for i32 {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
-        *self = whole(from)?.map_err(|_| D::Error::custom("expected a whole number, found a text"))?;
+impl WireValue for i32 {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut ReadState) -> Result<(), D::Error> {
+        *self = integer(from)?.map_err(|_| D::Error::custom("expected an integer, found a string"))?;
         Ok(())
     }
 
@@ -216,21 +216,21 @@ impl Slot for i32 {
         *self == 0
     }
 
-    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, _: FieldNames) -> Result<S::Ok, S::Error> {
         to.serialize_i32(*self)
     }
 }
 
-impl Slot for f64 {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut Reading) -> Result<(), D::Error> {
-        #[expect(clippy::cast_precision_loss, reason = "a double cannot hold more")]
+impl WireValue for f64 {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, _: &mut ReadState) -> Result<(), D::Error> {
+        #[expect(clippy::cast_precision_loss, reason = "the field is a double")]
         let number = match Scalar::read(from)? {
             Scalar::Int(value) => Some(value as Self),
             Scalar::Float(value) => Some(value),
             Scalar::Text(text) => text.parse().ok(),
-            other @ Scalar::Bool(_) => return Err(other.wrong("a number")),
+            other @ Scalar::Bool(_) => return Err(other.type_error("a number")),
         };
-        // JSON has no word for what is no number, and no rate or backoff is one.
+        // JSON cannot represent NaN and infinity.
         *self =
             number.filter(|number: &Self| number.is_finite()).ok_or_else(|| D::Error::custom("expected a number"))?;
         Ok(())
@@ -240,8 +240,8 @@ impl Slot for f64 {
         *self == 0.0
     }
 
-    fn write<S: Serializer>(&self, to: S, _: Names) -> Result<S::Ok, S::Error> {
-        // protojson prints 10 and not 10.0.
+    fn write<S: Serializer>(&self, to: S, _: FieldNames) -> Result<S::Ok, S::Error> {
+        // protojson prints `10`, not `10.0`.
         #[expect(clippy::cast_possible_truncation, reason = "only whole numbers below 2^53")]
         if self.fract() == 0.0 && self.abs() < 9e15 {
             return to.serialize_i64(*self as i64);
@@ -250,8 +250,8 @@ impl Slot for f64 {
     }
 }
 
-impl<T: Slot> Slot for Option<T> {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
+impl<T: WireValue> WireValue for Option<T> {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut ReadState) -> Result<(), D::Error> {
         self.get_or_insert_default().merge(from, reading)
     }
 
@@ -259,7 +259,7 @@ impl<T: Slot> Slot for Option<T> {
         self.is_none()
     }
 
-    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, names: FieldNames) -> Result<S::Ok, S::Error> {
         match self {
             Some(value) => value.write(to, names),
             None => to.serialize_none(),
@@ -267,10 +267,10 @@ impl<T: Slot> Slot for Option<T> {
     }
 }
 
-impl<T: Slot> Slot for Vec<T> {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
-        struct List<'a, T>(&'a mut Vec<T>, &'a mut Reading);
-        impl<'de, T: Slot> Visitor<'de> for List<'_, T> {
+impl<T: WireValue> WireValue for Vec<T> {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut ReadState) -> Result<(), D::Error> {
+        struct List<'a, T>(&'a mut Vec<T>, &'a mut ReadState);
+        impl<'de, T: WireValue> Visitor<'de> for List<'_, T> {
             type Value = ();
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -294,19 +294,19 @@ impl<T: Slot> Slot for Vec<T> {
         self.is_empty()
     }
 
-    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, names: FieldNames) -> Result<S::Ok, S::Error> {
         let mut list = to.serialize_seq(Some(self.len()))?;
         for element in self {
-            list.serialize_element(&Written(element, names))?;
+            list.serialize_element(&AsJson(element, names))?;
         }
         list.end()
     }
 }
 
-impl<T: Slot> Slot for BTreeMap<String, T> {
-    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut Reading) -> Result<(), D::Error> {
-        struct Entries<'a, T>(&'a mut BTreeMap<String, T>, &'a mut Reading);
-        impl<'de, T: Slot> Visitor<'de> for Entries<'_, T> {
+impl<T: WireValue> WireValue for BTreeMap<String, T> {
+    fn merge<'de, D: Deserializer<'de>>(&mut self, from: D, reading: &mut ReadState) -> Result<(), D::Error> {
+        struct Entries<'a, T>(&'a mut BTreeMap<String, T>, &'a mut ReadState);
+        impl<'de, T: WireValue> Visitor<'de> for Entries<'_, T> {
             type Value = ();
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -329,30 +329,30 @@ impl<T: Slot> Slot for BTreeMap<String, T> {
         self.is_empty()
     }
 
-    fn write<S: Serializer>(&self, to: S, names: Names) -> Result<S::Ok, S::Error> {
+    fn write<S: Serializer>(&self, to: S, names: FieldNames) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.len()))?;
         for (key, value) in self {
-            map.serialize_entry(key, &Written(value, names))?;
+            map.serialize_entry(key, &AsJson(value, names))?;
         }
         map.end()
     }
 }
 
-/// A message: its fields one after the other.
+/// A protobuf message.
 pub(super) trait Message {
-    /// Reads the field of that name. `None`: there is no such field.
+    /// Parses the field with this name. Returns `None` if it does not exist.
     fn field<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
         map: &mut A,
-        reading: &mut Reading,
+        reading: &mut ReadState,
     ) -> Option<Result<(), A::Error>>;
-    /// The proto name of the field of that name.
+    /// Returns the proto name of a field.
     fn proto_name(name: &str) -> Option<&'static str>;
 }
 
-/// Reads a message field by field.
-pub(super) struct Fields<'a, M>(pub(super) &'a mut M, pub(super) &'a mut Reading);
+/// Parses a message field by field.
+pub(super) struct Fields<'a, M>(pub(super) &'a mut M, pub(super) &'a mut ReadState);
 
 impl<'de, M: Message> Visitor<'de> for Fields<'_, M> {
     type Value = ();
@@ -367,7 +367,7 @@ impl<'de, M: Message> Visitor<'de> for Fields<'_, M> {
             if let Some(proto) = M::proto_name(&name) {
                 self.1.path.push(proto.to_owned());
                 if seen.contains(&proto) {
-                    return Err(A::Error::custom("the field is there twice"));
+                    return Err(A::Error::custom("duplicate field"));
                 }
                 seen.push(proto);
             } else {
@@ -376,7 +376,7 @@ impl<'de, M: Message> Visitor<'de> for Fields<'_, M> {
             if let Some(read) = self.0.field(&name, &mut map, self.1) {
                 read?;
             } else {
-                self.1.ignored.push(self.1.place());
+                self.1.ignored.push(self.1.current_path());
                 map.next_value::<IgnoredAny>()?;
             }
             self.1.path.pop();

@@ -1,38 +1,38 @@
-//! The eight digits that name a cluster's network parts, drawn from the name of its API server.
+//! The cluster ID: eight digits in the names of a cluster's network resources, derived from the host name of its API server.
 
 use super::fnv::fnv1a_64;
 
-/// How many bytes of the name count. Upstream cannot take a shorter name at all; here a shorter one counts whole.
-const COUNTED: usize = 33;
+/// Number of bytes of the name that are hashed. Karpenter panics on a shorter name; here a shorter name is hashed completely.
+const HASHED_BYTES: usize = 33;
 
-// Go's generator adds a fixed table to its seed; the first number that it draws looks at two slots of it. The test below computes
-// both from the recurrence that made the table.
+// Go's generator combines the seed with a fixed table; the first number depends on two entries of it. The test below computes both
+// from the recurrence that generated the table.
 const SLOT_333: u64 = 13_813_372_221_700_659_651;
 const SLOT_606: u64 = 4_152_330_101_494_654_406;
 
-/// The digits for an API server's name, as Go's `math/rand` draws them when seeded with the name's hash.
+/// Returns the cluster ID for an API server's host name: the first number of Go's `math/rand`, seeded with the hash of the name.
 pub fn from_fqdn(fqdn: &str) -> String {
-    let counted = &fqdn.as_bytes()[..fqdn.len().min(COUNTED)];
-    let drawn = first_u32(fnv1a_64(counted).cast_signed());
-    let digits = format!("{drawn:08}");
+    let hashed = &fqdn.as_bytes()[..fqdn.len().min(HASHED_BYTES)];
+    let random = first_u32(fnv1a_64(hashed).cast_signed());
+    let digits = format!("{random:08}");
     digits[..8].to_owned()
 }
 
-/// The digits in the name of a cluster's security group, where it is one.
+/// Extracts the cluster ID from the name of an AKS network security group.
 pub fn from_security_group(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let digits = name.strip_prefix("aks-agentpool-")?.strip_suffix("-nsg")?;
     (digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.to_owned())
 }
 
-/// The first `Uint32` of a generator with this seed: the top half of the 63 bits of its first number.
+/// Returns the first `Uint32` of a generator with this seed: the upper 32 of the 63 bits of its first number.
 fn first_u32(seed: i64) -> u32 {
     let slots = seeded(seed, |a, b, c| (a << 40) ^ (b << 20) ^ c);
     let first = (slots[333] ^ SLOT_333).wrapping_add(slots[606] ^ SLOT_606);
-    u32::try_from((first & (u64::MAX >> 1)) >> 31).expect("63 bits without the lowest 31 are 32")
+    u32::try_from((first & (u64::MAX >> 1)) >> 31).expect("63 bits shifted by 31 are 32 bits")
 }
 
-/// The 607 slots that a seed fills: three draws of a small generator each, after twenty that are thrown away.
+/// Returns the 607 state words for a seed. Each combines three numbers of a small generator, after the first twenty are discarded.
 fn seeded(seed: i64, join: fn(u64, u64, u64) -> u64) -> Vec<u64> {
     const MODULUS: i64 = (1 << 31) - 1;
     let mut x = u64::try_from(seed.rem_euclid(MODULUS)).expect("a remainder is not negative");
@@ -56,7 +56,7 @@ mod tests {
     const LENGTH: usize = 607;
     const TAP: usize = 334;
 
-    /// The product of two polynomials modulo x^607 - x^334 - 1 over the integers modulo 2^64.
+    /// Multiplies two polynomials modulo x^607 - x^334 - 1 over the integers modulo 2^64.
     fn multiply(a: &[u64], b: &[u64]) -> Vec<u64> {
         let mut product = vec![0_u64; 2 * LENGTH - 1];
         for (i, x) in a.iter().enumerate().filter(|(_, x)| **x != 0) {
@@ -73,7 +73,7 @@ mod tests {
         product
     }
 
-    /// The table after 7.8e12 steps of s(n) = s(n-607) + s(n-273), by jumping there.
+    /// Computes the table after 7.8e12 steps of s(n) = s(n-607) + s(n-273) by exponentiation.
     fn table() -> Vec<u64> {
         let steps: u64 = 7_800_000_000_000;
         let start = seeded(1, |a, b, c| (a << 20) ^ (b << 10) ^ c);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_slots_are_those_of_the_table_that_go_computed() {
+    fn table_entries_match_gos_table() {
         let table = table();
         assert_eq!(table[0].cast_signed(), -4_181_792_142_133_755_926);
         assert_eq!(table[7].cast_signed(), 4_812_947_590_706_362_721);
@@ -111,19 +111,19 @@ mod tests {
     }
 
     #[test]
-    fn an_api_servers_name_gives_the_digits_that_upstream_recorded() {
+    fn cluster_id_matches_karpenter() {
         assert_eq!(from_fqdn("environment-cluster-id-value-for-testing"), "46593302");
         assert_eq!(from_fqdn("karpenter-000000000000.hcp.westus2.staging.azmk8s.io"), "34455734");
     }
 
     #[test]
-    fn a_short_name_and_one_with_wide_characters_do_not_panic() {
+    fn short_and_non_ascii_names_do_not_panic() {
         assert_eq!(from_fqdn("").len(), 8);
         assert_eq!(from_fqdn(&"ö".repeat(40)).len(), 8);
     }
 
     #[test]
-    fn a_security_groups_name_holds_the_digits_whatever_its_case() {
+    fn security_group_name_is_parsed_case_insensitively() {
         assert_eq!(from_security_group("AKS-AGENTPOOL-46593302-NSG").as_deref(), Some("46593302"));
         assert_eq!(from_security_group("aks-agentpool-465933-nsg"), None);
         assert_eq!(from_security_group("my-nsg"), None);

@@ -1,18 +1,18 @@
-//! Durations as Go writes and reads them: `1h30m`, `90s`, `100ms`.
+//! Durations in Go's format: `1h30m`, `90s`, `100ms`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A span of time in nanoseconds, written as Go's `time.Duration`.
+/// A duration in nanoseconds that is formatted like Go's `time.Duration`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GoDuration(i64);
 
-/// A text that is no duration.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no duration: numbers with a unit, as in 1h30m or 100ms")]
+#[error("invalid duration `{0}`; expected numbers with units, such as `1h30m` or `100ms`")]
 pub struct BadDuration(pub String);
 
 const NANO: i128 = 1;
@@ -21,17 +21,17 @@ const MILLI: i128 = 1_000_000;
 const SECOND: i128 = 1_000_000_000;
 
 impl GoDuration {
-    /// A number of nanoseconds.
+    /// Creates a duration from nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// The number of nanoseconds.
+    /// Returns the number of nanoseconds.
     pub fn nanos(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds, rounded down towards zero.
+    /// Returns whole seconds, rounded towards zero.
     pub fn whole_seconds(self) -> i64 {
         self.0 / 1_000_000_000
     }
@@ -112,7 +112,7 @@ fn parse(text: &str) -> Option<i64> {
             return None;
         }
         total += if whole.is_empty() { 0 } else { whole.parse::<i128>().ok()? } * unit;
-        // Digits past the eighteenth are less than a nanosecond of an hour.
+        // Digits after the eighteenth are less than a nanosecond even for hours.
         let part: String = part.chars().take(18).collect();
         if !part.is_empty() {
             total += part.parse::<i128>().ok()? * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_print_as_go_prints_them() {
+    fn durations_print_like_go() {
         for (given, printed) in [
             ("90s", "1m30s"),
             ("4h", "4h0m0s"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_rejected() {
         for text in ["", "-", "5", "s", ".s", "1x", "1..5s", "99999999999999999999h", "300000h1h9999999h", "1h 2m"] {
             assert!(text.parse::<GoDuration>().is_err(), "{text}");
         }
@@ -171,13 +171,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_duration_reads_back(nanos in any::<i64>().prop_filter("has an opposite", |n| *n != i64::MIN)) {
+        fn durations_survive_a_round_trip(nanos in any::<i64>().prop_filter("has an opposite", |n| *n != i64::MIN)) {
             let duration = GoDuration::from_nanos(nanos);
             prop_assert_eq!(duration.to_string().parse::<GoDuration>().unwrap(), duration);
         }
 
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[-+0-9.nµumsh ]{0,24}") {
+        fn parsing_never_panics(text in "[-+0-9.nµumsh ]{0,24}") {
             let _ = text.parse::<GoDuration>();
         }
     }

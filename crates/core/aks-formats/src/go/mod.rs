@@ -1,4 +1,4 @@
-//! What Go computes, where a contract depends on it.
+//! Go behaviour that the formats depend on: hashes, durations and number formatting.
 
 pub mod cluster_id;
 pub mod duration;

@@ -1,7 +1,7 @@
-//! Numbers as Go prints them.
+//! Numbers in Go's format.
 
-/// A floating-point number as `%v` prints it: the shortest digits that read back the same, with an exponent below 1e-4 and from
-/// 1e21 on.
+/// Formats a floating-point number like `%v`: the shortest digits that parse to the same value, with an exponent below 1e-4 and from
+/// 1e21.
 pub fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_print_as_go_prints_them() {
+    fn floats_print_like_go() {
         for (value, text) in [
             (10.0, "10"),
             (1.5, "1.5"),

@@ -1,24 +1,22 @@
-//! The hash of a Go value as `hashstructure` computes it: format 2, lists as sets, zero values left out.
+//! Hash of a Go value, compatible with `hashstructure` (format 2, slices as sets, zero values ignored).
 
 use super::fnv::fnv1_64;
 
-/// A Go value, as far as a hash sees it.
+/// A Go value that can be hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoValue {
     Text(String),
     Bool(bool),
-    /// An `int32`.
     Int32(i32),
-    /// An `int64`.
     Int64(i64),
-    /// A slice; its order does not count.
+    /// A slice; the order of its elements does not matter.
     List(Vec<GoValue>),
-    /// A struct: the name of its type, and its fields in the order of their declaration without those that are zero.
+    /// Type name and non-zero fields in the order of their declaration.
     Struct(&'static str, Vec<(&'static str, GoValue)>),
 }
 
 impl GoValue {
-    /// The hash.
+    /// Computes the hash.
     pub fn hash(&self) -> u64 {
         match self {
             Self::Text(text) => fnv1_64(text.as_bytes()),
@@ -27,7 +25,7 @@ impl GoValue {
             Self::Int64(value) => fnv1_64(&value.to_le_bytes()),
             Self::List(elements) => elements.iter().fold(0, |sum, element| sum ^ element.hash()),
             Self::Struct(name, fields) => {
-                // Each step is finished before the next begins, so that the order of the fields counts.
+                // Each step is hashed before the next one, so the order of the fields matters.
                 fields.iter().fold(fnv1_64(name.as_bytes()), |sum, (field, value)| {
                     finish(sum ^ ordered(fnv1_64(field.as_bytes()), value.hash()))
                 })
@@ -47,19 +45,19 @@ fn finish(sum: u64) -> u64 {
     fnv1_64(&sum.to_le_bytes())
 }
 
-/// Collects the fields of a struct, without those that are unset.
+/// Builder for a struct that skips unset fields.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Vec<(&'static str, GoValue)>);
 
 impl Fields {
-    /// Adds a field where it is set.
+    /// Adds a field if it is set.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: Option<GoValue>) -> Self {
         self.0.extend(value.map(|value| (name, value)));
         self
     }
 
-    /// The struct.
+    /// Returns the struct.
     pub fn build(self, type_name: &'static str) -> GoValue {
         GoValue::Struct(type_name, self.0)
     }
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_a_list_does_not_count_and_that_of_fields_does() {
+    fn order_matters_for_fields_but_not_for_lists() {
         let text = |text: &str| GoValue::Text(text.to_owned());
         assert_eq!(GoValue::List(vec![text("a"), text("b")]).hash(), GoValue::List(vec![text("b"), text("a")]).hash());
         let forward = Fields::default().with("A", Some(text("x"))).with("B", Some(text("y"))).build("T");
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unset_field_is_as_if_it_were_not_declared() {
+    fn unset_fields_are_ignored() {
         let with = Fields::default().with("A", None).with("B", Some(GoValue::Bool(false))).build("T");
         let without = Fields::default().with("B", Some(GoValue::Bool(false))).build("T");
         assert_eq!(with.hash(), without.hash());

@@ -1,33 +1,28 @@
-//! Machine sizes with a GPU: whose it is, which systems it works on, which driver it needs.
+//! VM sizes with a GPU: vendor, supported operating systems and driver.
 
 mod table;
 
 use std::fmt;
 
-/// The maker of a GPU.
+/// GPU vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vendor {
-    /// NVIDIA.
     Nvidia,
-    /// AMD.
     Amd,
 }
 
-/// A system that a GPU may work on.
+/// Operating system that may support a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Os {
-    /// Ubuntu.
     Ubuntu,
-    /// Windows.
     Windows,
     /// Azure Linux 2.
     AzureLinux,
-    /// Azure Linux 3.
     AzureLinux3,
 }
 
 impl Os {
-    /// The system of that name.
+    /// Parses a case-insensitive name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "ubuntu" => Some(Self::Ubuntu),
@@ -39,16 +34,14 @@ impl Os {
     }
 }
 
-/// A line of drivers.
+/// Driver series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverKind {
-    /// Compute, of the first sizes only.
+    /// CUDA driver of the first NC sizes.
     Cuda,
-    /// Compute, long-term.
+    /// CUDA driver with long-term support.
     CudaLts,
-    /// Virtual graphics.
     Grid,
-    /// Virtual graphics, version 20.
     GridV20,
 }
 
@@ -63,46 +56,46 @@ impl fmt::Display for DriverKind {
     }
 }
 
-/// The driver of a machine size.
+/// Driver of a VM size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     pub kind: DriverKind,
     pub version: String,
-    /// The suffix of the image that holds it.
+    /// Suffix of the tag of the driver's container image.
     pub image_sha: String,
 }
 
-/// The only driver that the first compute sizes ever had.
+/// The last driver version that supports the first NC sizes.
 pub const FIRST_CUDA_VERSION: &str = "470.82.01";
 
-fn plain(size: &str) -> String {
+fn normalize(size: &str) -> String {
     let size = size.to_ascii_lowercase();
     size.strip_suffix("_promo").unwrap_or(&size).to_owned()
 }
 
 fn row(size: &str) -> Option<(Vendor, &'static [Os])> {
-    let size = plain(size);
+    let size = normalize(size);
     table::SIZES.into_iter().find(|(name, _, _)| *name == size).map(|(_, vendor, systems)| (vendor, systems))
 }
 
-/// The maker of a size's GPU, where it has one.
+/// Returns the GPU vendor of a size, if it has a GPU.
 pub fn vendor(size: &str) -> Option<Vendor> {
     row(size).map(|(vendor, _)| vendor)
 }
 
-/// Whether a size's GPU works on a system.
+/// Whether an operating system supports the GPU of a size.
 pub fn works_on(size: &str, os: Os) -> bool {
     row(size).is_some_and(|(_, systems)| systems.contains(&os))
 }
 
-/// Whether the image installs a driver for the size: NVIDIA's alone.
+/// Whether the node image installs a driver for the size. It does for NVIDIA only.
 pub fn installs_driver(size: &str) -> bool {
     vendor(size) == Some(Vendor::Nvidia)
 }
 
-/// The line of drivers for a size.
+/// Returns the driver series of a size.
 pub fn driver_kind(size: &str) -> DriverKind {
-    let size = plain(size);
+    let size = normalize(size);
     if size.contains("_rtxpro6000bse_v6") {
         DriverKind::GridV20
     } else if size.ends_with("_a10_v5") || size.ends_with("_a10_v4") {
@@ -114,7 +107,7 @@ pub fn driver_kind(size: &str) -> DriverKind {
     }
 }
 
-/// The driver that a node of this size gets from the Node Bootstrapping Variables.
+/// Returns the driver that the Node Bootstrapping Variables specify for a size.
 pub fn driver(size: &str) -> Driver {
     let kind = driver_kind(size);
     let (version, image_sha) = match kind {
@@ -126,10 +119,10 @@ pub fn driver(size: &str) -> Driver {
     Driver { kind, version: version.to_owned(), image_sha: image_sha.to_owned() }
 }
 
-/// Whether GPUs of this size are joined by a switch, which wants a manager of its own.
+/// Whether the GPUs of a size are connected by NVSwitch, which needs NVIDIA Fabric Manager.
 pub fn needs_fabric_manager(size: &str) -> bool {
-    let size = plain(size);
-    // Eight A100, H100 or H200 in one machine; AMD's and the rack-scale sizes bring their own.
+    let size = normalize(size);
+    // Sizes with eight A100, H100 or H200 GPUs. AMD and rack-scale sizes do not need it.
     vendor(&size) == Some(Vendor::Nvidia)
         && ["standard_nd96", "standard_nd112", "standard_nd120"].iter().any(|family| size.starts_with(family))
 }
@@ -139,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promotional_size_is_the_size_itself_whatever_its_case() {
+    fn promo_suffix_and_case_are_ignored() {
         assert_eq!(vendor("Standard_NC6s_V2_promo"), Some(Vendor::Nvidia));
         assert_eq!(vendor("standard_nd96isr_mi300x_v5"), Some(Vendor::Amd));
         assert_eq!(vendor("standard_d2_v2"), None);
@@ -147,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_compute_sizes_do_not_work_on_azure_linux() {
+    fn first_nc_sizes_do_not_support_azure_linux() {
         assert!(works_on("standard_nc6", Os::Ubuntu) && !works_on("standard_nc6", Os::AzureLinux));
         assert!(works_on("standard_nc6s_v3", Os::AzureLinux));
         assert!(
@@ -158,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_drivers_has_its_sizes() {
+    fn driver_kind_follows_the_size() {
         for (size, kind) in [
             ("standard_nc6", DriverKind::Cuda),
             ("standard_nc24r_promo", DriverKind::Cuda),
@@ -174,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_joined_gpus_want_a_fabric_manager() {
+    fn sizes_with_nvswitch_need_fabric_manager() {
         assert!(needs_fabric_manager("standard_nd96isr_h200_v5") && needs_fabric_manager("Standard_ND96asr_v4"));
         assert!(
             !needs_fabric_manager("standard_nc24ads_a100_v4") && !needs_fabric_manager("standard_nd96isr_mi300x_v5")
@@ -182,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_is_listed_twice() {
+    fn table_is_sorted_and_unique() {
         let mut sizes: Vec<_> = table::SIZES.iter().map(|(size, _, _)| *size).collect();
         sizes.dedup();
         assert_eq!(sizes.len(), table::SIZES.len());

@@ -1,4 +1,4 @@
-//! Every machine size with a GPU, its maker, and the systems that it works on.
+//! Table of VM sizes with a GPU, their vendor and the operating systems that support them.
 
 use super::{Os, Vendor, Vendor::Amd, Vendor::Nvidia};
 

@@ -1,4 +1,4 @@
-//! Hashes that Karpenter stores and compares.
+//! Hashes that Karpenter compares to detect drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use crate::go::duration::GoDuration;
 use crate::go::fnv::fnv1a_32;
 use crate::go::structure::{Fields, GoValue};
 
-/// The version of the `NodeClass` hash that is computed here.
+/// Version of [`node_class_hash`].
 pub const HASH_VERSION: &str = "v3";
 
-/// The hash of a class of nodes, in decimal. Tags do not count: they are changed in place.
+/// Computes the hash of a class, in decimal. Tags are excluded, because Karpenter updates them in place.
 pub fn node_class_hash(spec: &NodeClassSpec) -> String {
     Fields::default()
         .with("VNETSubnetID", text(spec.vnet_subnet_id.as_ref()))
@@ -36,7 +36,7 @@ pub fn node_class_hash(spec: &NodeClassSpec) -> String {
         .to_string()
 }
 
-/// The hash of what is changed on a running machine: its identities and tags. Empty parts do not count.
+/// Computes the hash of the properties that Karpenter updates on a running machine: identities and tags.
 pub fn in_place_update_hash(identities: &BTreeSet<String>, tags: &BTreeMap<String, String>) -> String {
     let mut document = serde_json::Map::new();
     if !identities.is_empty() {
@@ -50,7 +50,7 @@ pub fn in_place_update_hash(identities: &BTreeSet<String>, tags: &BTreeMap<Strin
     fnv1a_32(go_json(&serde_json::Value::Object(document)).as_bytes()).to_string()
 }
 
-/// JSON as Go writes it: `<`, `>` and `&` escaped.
+/// Formats JSON like Go, which escapes `<`, `>` and `&`.
 fn go_json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -71,7 +71,7 @@ fn texts(values: Option<&Vec<String>>) -> Option<GoValue> {
     values.map(|values| GoValue::List(values.iter().map(|value| GoValue::Text(value.clone())).collect()))
 }
 
-/// A duration that is zero when unset.
+/// A duration field that is not a pointer, so zero means unset.
 fn duration(value: Option<GoDuration>) -> Option<GoValue> {
     value
         .filter(|value| value.nanos() != 0)
@@ -134,7 +134,7 @@ fn zone(zone: &LocalDnsZone) -> GoValue {
         .build("LocalDNSZoneOverride")
 }
 
-/// The kernel settings in the order of their declaration.
+/// Sysctls in the order of their declaration in Karpenter, which the hash depends on.
 const SYSCTLS: [(&str, &str); 28] = [
     ("netCoreSomaxconn", "NetCoreSomaxconn"),
     ("netCoreNetdevMaxBacklog", "NetCoreNetdevMaxBacklog"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_the_hash_that_upstream_recorded() {
+    fn class_hash_matches_karpenter() {
         assert_eq!(node_class_hash(&spec()), "4108492229247269128");
         assert_eq!(
             node_class_hash(&NodeClassSpec { vnet_subnet_id: Some("subnet-id-2".to_owned()), ..spec() }),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_do_not_count_and_everything_else_does() {
+    fn every_field_except_tags_changes_the_hash() {
         let base = node_class_hash(&spec());
         let with = |json: &str| {
             let mut value = serde_json::to_value(spec()).unwrap();
@@ -233,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_adds_counts() {
+    fn server_defaults_change_the_hash() {
         let class = NodeClassSpec::default();
         assert_ne!(node_class_hash(&class.clone().with_defaults()), node_class_hash(&class));
     }
 
     #[test]
-    fn the_hash_of_changes_in_place_leaves_out_what_is_empty() {
+    fn in_place_hash_omits_empty_parts() {
         let empty = in_place_update_hash(&BTreeSet::new(), &BTreeMap::new());
         assert_eq!(empty, fnv1a_32(b"{}").to_string());
         let tags = BTreeMap::from([("a".to_owned(), "x&y".to_owned())]);

@@ -1,4 +1,4 @@
-//! Karpenter's objects, as far as a node depends on them. Fields that are not listed are left alone.
+//! Karpenter objects, with the fields that a node depends on. Other fields are ignored.
 
 mod hash;
 mod node_claim;
@@ -16,11 +16,11 @@ pub use node_class::{
 pub use node_pool::{NodeClaimTemplate, NodePool, NodePoolSpec, TemplateMetadata, TemplateSpec};
 pub use object::{Condition, Meta, NodeClassRef, Requirement};
 
-/// Annotation of the `NodeClass` and of each `NodeClaim` with the hash that its node was made of.
+/// Annotation of an `AKSNodeClass`, and of each `NodeClaim` with the hash of the class at its creation.
 pub const HASH_ANNOTATION: &str = "karpenter.azure.com/aksnodeclass-hash";
 
-/// Annotation with the version of that hash.
+/// Annotation with the version of the hash.
 pub const HASH_VERSION_ANNOTATION: &str = "karpenter.azure.com/aksnodeclass-hash-version";
 
-/// Label of a node with the client id of kubelet's identity.
+/// Node label with the client ID of the kubelet identity.
 pub const KUBELET_IDENTITY_LABEL: &str = "kubernetes.azure.com/kubelet-identity-client-id";

@@ -5,41 +5,35 @@ use serde::{Deserialize, Serialize};
 use super::object::{Condition, Meta, NodeClassRef, Requirement};
 use kiln_types::Taint;
 
-/// One node that was asked for.
+/// A `NodeClaim`: the request for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaim {
-    /// Its metadata. Labels of the pool and of settled requirements are here.
+    /// Its labels include those of the pool and of requirements with one value.
     pub metadata: Meta,
-    /// What was asked for.
     pub spec: NodeClaimSpec,
-    /// What came of it.
     pub status: NodeClaimStatus,
 }
 
-/// What was asked for.
+/// Spec of a `NodeClaim`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimSpec {
-    /// Taints that stay.
     pub taints: Vec<Taint>,
-    /// Taints that go once the node is ready.
+    /// Taints that are removed once the node is ready.
     pub startup_taints: Vec<Taint>,
-    /// What the machine must be.
     pub requirements: Vec<Requirement>,
     pub node_class_ref: NodeClassRef,
 }
 
-/// What came of it.
+/// Status of a `NodeClaim`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaimStatus {
     pub node_name: String,
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// The image that it started from.
     #[serde(rename = "imageID")]
     pub image_id: String,
-    /// Conditions.
     pub conditions: Vec<Condition>,
 }

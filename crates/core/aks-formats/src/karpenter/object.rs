@@ -1,10 +1,10 @@
-//! What all objects share.
+//! Types that several Karpenter objects use.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// An object's metadata.
+/// Object metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -15,7 +15,7 @@ pub struct Meta {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A condition of an object's status.
+/// Status condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
@@ -26,7 +26,7 @@ pub struct Condition {
     pub reason: String,
 }
 
-/// A requirement on a node.
+/// A requirement on the labels of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requirement {
@@ -35,13 +35,13 @@ pub struct Requirement {
     pub operator: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-    /// How many of them must be possible.
+    /// Minimum number of values that must be possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_values: Option<u32>,
 }
 
 impl Requirement {
-    /// The only value that it admits.
+    /// Returns the value if the requirement allows exactly one.
     pub fn single(&self) -> Option<&str> {
         match (self.operator.as_str(), &self.values[..]) {
             ("In", [only]) => Some(only),
@@ -50,7 +50,7 @@ impl Requirement {
     }
 }
 
-/// A reference to a class of nodes.
+/// Reference to a node class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClassRef {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_requirement_with_one_value_is_settled() {
+    fn single_returns_the_only_allowed_value() {
         let requirement = |operator: &str, values: &[&str]| Requirement {
             operator: operator.to_owned(),
             values: values.iter().map(|v| (*v).to_owned()).collect(),

@@ -3,43 +3,40 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a field's text looks like.
+/// Type of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Any text.
     Text,
-    /// `true` or `false`.
     Bool,
-    /// A whole number.
     Int,
-    /// A list of texts; the script holds its length and one variable per element.
+    /// A list of strings. The script contains its length and one variable per element.
     List,
 }
 
-/// Where the contract itself takes a field's value from.
+/// Where AKS takes the value of a field from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nothing reads it, but it must be there.
+    /// Required by the format, but nothing reads it.
     Unused,
-    /// Set to a harmless value, because the feature behind it is not offered.
+    /// Belongs to a feature that is not supported.
     Unsupported,
-    /// It does not change, or very slowly.
+    /// The same for every node.
     Static,
-    /// The default of what a cluster may choose.
+    /// Default of a cluster setting.
     ClusterDefault,
-    /// The default of what a class of nodes may choose.
+    /// Default of a node class setting.
     NodeClassDefault,
-    /// Whoever asks for a node says it.
+    /// Passed with the request for a node.
     Given,
     /// Read from the cluster.
     Detected,
-    /// A function of other values.
+    /// Computed from other values.
     Computed,
 }
 
 macro_rules! fields {
     ($($name:ident, $env:literal, $shape:ident, $code:literal, $origin:ident, $default:literal $($secret:ident)?;)*) => {
-        /// A field, by the name that it has in the contract.
+        /// A field of the Node Bootstrapping Variables.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Field {
@@ -50,7 +47,7 @@ macro_rules! fields {
             /// All fields, in the order of the script.
             pub const ALL: [Self; 127] = [$(Self::$name),*];
 
-            /// The name in the contract.
+            /// Returns the name of the field.
             pub fn name(self) -> &'static str {
                 ROWS[self as usize].name
             }
@@ -85,39 +82,39 @@ struct Row {
 }
 
 impl Field {
-    /// The environment name that the script gives it; two fields only steer the script and have none.
+    /// Returns the environment variable. Two fields only control the script and have none.
     pub fn env(self) -> Option<&'static str> {
         Some(self.row().env).filter(|env| !env.is_empty())
     }
 
-    /// What its text looks like.
+    /// Returns the type of the value.
     pub fn shape(self) -> Shape {
         self.row().shape
     }
 
-    /// The contract's own code of where it comes from: `-` unused, `n` unsupported, `s` static, `a` argument, `x` per cluster,
-    /// `X` per pool, `c` cluster option, `p` pool, `t` class of nodes, `k` computed, a `d` behind it: has a default.
+    /// Returns AKS' own code for the origin: `-` unused, `n` unsupported, `s` static, `a` argument, `x` per cluster, `X` per pool,
+    /// `c` cluster option, `p` pool, `t` node class, `k` computed; a trailing `d` means that it has a default.
     pub fn code(self) -> &'static str {
         self.row().code
     }
 
-    /// Where the contract takes it from.
+    /// Returns the origin of the value.
     pub fn origin(self) -> Origin {
         self.row().origin
     }
 
-    /// The value that it has when nobody sets it.
+    /// Returns the default value.
     pub fn default_text(self) -> &'static str {
         self.row().default
     }
 
-    /// Whether its value must not be shown. Proxies are among them: their URLs may hold a password.
+    /// Whether the value must not be shown. Proxy URLs are secret, because they may contain a password.
     pub fn is_secret(self) -> bool {
         self.row().secret
     }
 
-    /// The field that the script writes under an environment name.
-    pub fn of_env(env: &str) -> Option<Self> {
+    /// Looks up a field by its environment variable.
+    pub fn from_env(env: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|field| field.env() == Some(env))
     }
 }
@@ -128,9 +125,9 @@ impl fmt::Display for Field {
     }
 }
 
-/// A name that no field has.
+/// A name that is not a Node Bootstrapping Variable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no Node Bootstrapping Variable")]
+#[error("unknown Node Bootstrapping Variable `{0}`")]
 pub struct UnknownField(pub String);
 
 impl FromStr for Field {
@@ -278,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_127_fields_and_124_of_them_are_always_written() {
+    fn there_are_127_fields_with_unique_names() {
         let written: BTreeSet<_> = Field::ALL.into_iter().filter_map(Field::env).collect();
         assert_eq!(Field::ALL.len(), 127);
         assert_eq!(written.len(), 125, "124 that are always written, and one for custom clouds");
@@ -287,23 +284,23 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_by_its_name_and_by_its_environment_name() {
+    fn fields_are_found_by_name_and_environment_variable() {
         for field in Field::ALL {
             assert_eq!(field.name().parse(), Ok(field));
             if let Some(env) = field.env() {
-                assert_eq!(Field::of_env(env), Some(field));
+                assert_eq!(Field::from_env(env), Some(field));
             }
         }
         assert_eq!("Nonsense".parse::<Field>(), Err(UnknownField("Nonsense".to_owned())));
     }
 
     #[test]
-    fn every_default_has_the_shape_of_its_field() {
+    fn defaults_have_the_type_of_their_field() {
         for field in Field::ALL {
             let text = field.default_text();
-            let settled = matches!(field.origin(), Origin::Given | Origin::Detected | Origin::Computed);
+            let has_no_default = matches!(field.origin(), Origin::Given | Origin::Detected | Origin::Computed);
             match field.shape() {
-                Shape::Bool => assert!(settled || text == "true" || text == "false", "{field}: {text}"),
+                Shape::Bool => assert!(has_no_default || text == "true" || text == "false", "{field}: {text}"),
                 Shape::Int => assert!(text.parse::<i64>().is_ok(), "{field}: {text}"),
                 Shape::Text | Shape::List => {}
             }

@@ -1,4 +1,4 @@
-//! The resolved inputs of a node, and the variables that follow from them.
+//! Resolved inputs of a node and the variables computed from them.
 
 use std::collections::BTreeMap;
 
@@ -11,76 +11,67 @@ use crate::containerd::{Containerd, Layout};
 use crate::names::{BadSubnetId, SubnetId};
 use crate::{Arch, KubernetesVersion, Secret, sysctl, to_base64};
 
-/// Everything that the variables depend on, already decided: a flat document.
+/// Resolved inputs of the variables, as one flat document.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
     #[serde(default)]
     pub arch: Arch,
-    /// The version of Kubernetes.
     pub kubernetes_version: KubernetesVersion,
-    /// The cluster's certificates, base64.
+    /// In base64.
     pub ca_bundle: String,
-    /// The host name of the API server.
+    /// Host name of the API server.
     pub api_server_name: String,
-    /// The token that the node joins with.
     pub bootstrap_token: Secret,
     pub tenant_id: String,
     pub subscription_id: String,
     pub location: String,
-    /// The resource group of the nodes.
+    /// Resource group of the nodes.
     pub resource_group: String,
-    /// The client id of the identity that kubelet uses.
     #[serde(default)]
     pub kubelet_identity_client_id: String,
-    /// The network plugin that the node sets up: `none` or `azure`.
+    /// Network plugin that the node itself configures: `none` or `azure`.
     pub network_plugin: String,
-    /// The network policy.
     #[serde(default)]
     pub network_policy: String,
-    /// The security group.
     #[serde(default)]
     pub nsg_name: String,
-    /// The route table.
     #[serde(default)]
     pub route_table: String,
-    /// The id of the subnet.
     pub subnet_id: String,
-    /// Labels of the node.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Taints of the node, as `key=value:Effect`.
+    /// As `key=value:Effect`.
     #[serde(default)]
     pub taints: Vec<String>,
-    /// Flags of the kubelet that win over the version's.
+    /// kubelet flags that override those of the Kubernetes version.
     #[serde(default)]
     pub kubelet_config_flags: BTreeMap<String, String>,
     #[serde(flatten)]
     pub gpu: Gpu,
-    /// Other fields that somebody chose, by their names in the contract. Some of them are secret.
+    /// Other fields by name. Some of them are secret.
     #[serde(default)]
     pub overrides: BTreeMap<String, Secret>,
-    /// Certificates to trust besides the system's, base64 each.
+    /// Additional certificate authorities to trust, each in base64.
     #[serde(default)]
     pub custom_ca_certs: Vec<String>,
-    /// Kernel settings over those that every node gets, by the kernel's names.
+    /// Sysctls by kernel name that override the defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// A node's GPU.
+/// GPU of a node and its driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gpu {
-    /// Whether there is one of NVIDIA's.
+    /// Whether the node has an NVIDIA GPU.
     pub gpu_node: bool,
-    /// Whether the image installs its driver; where it does not, the node is treated as one without.
+    /// Whether the image installs the driver. Without driver installation, the node counts as a node without GPU.
     pub gpu_driver_install: bool,
-    /// The version of the driver.
     pub gpu_driver_version: String,
-    /// The line of drivers.
+    /// Driver series.
     pub gpu_driver_type: String,
-    /// The suffix of the driver's image.
+    /// Suffix of the tag of the driver's container image.
     pub gpu_image_sha: String,
 }
 
@@ -96,28 +87,23 @@ impl Default for Gpu {
     }
 }
 
-/// Inputs that make no variables.
+/// Inputs from which no variables can be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    /// The subnet is none.
     #[error("subnet_id: {0}")]
     Subnet(#[from] BadSubnetId),
-    /// A value does not suit its field.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// No such field.
     #[error("overrides: {0}")]
     UnknownField(#[from] super::UnknownField),
-    /// The field follows from others.
     #[error("overrides: {0} is computed and cannot be set")]
     Computed(Field),
-    /// A flag's value has a space; the node splits flags at spaces.
-    #[error("the kubelet flag {flag} has a value with white space, at which the node would split it")]
+    #[error("kubelet flag `{flag}` contains whitespace, at which the node would split it")]
     SpaceInFlag { flag: String },
 }
 
 impl Inputs {
-    /// All variables.
+    /// Computes all variables.
     pub fn variables(&self) -> Result<Variables, InputError> {
         let mut variables = Variables::default();
         for (name, text) in &self.overrides {
@@ -128,7 +114,7 @@ impl Inputs {
             variables.set(field, text.expose())?;
         }
         variables.set_certificates(self.custom_ca_certs.clone())?;
-        for (field, text) in self.given() {
+        for (field, text) in self.copied() {
             variables.set(field, text)?;
         }
         for (field, text) in self.computed(&variables)? {
@@ -137,7 +123,7 @@ impl Inputs {
         Ok(variables)
     }
 
-    fn given(&self) -> [(Field, String); 10] {
+    fn copied(&self) -> [(Field, String); 10] {
         [
             (Field::TenantID, self.tenant_id.clone()),
             (Field::SubscriptionID, self.subscription_id.clone()),
@@ -192,7 +178,7 @@ impl Inputs {
         ])
     }
 
-    /// The bytes of the contract while nobody asks for more.
+    /// Returns the sysctl file, byte-exact with AKS if no sysctls are set.
     fn sysctl_file(&self) -> String {
         if self.sysctls.is_empty() {
             return sysctl::nbv_file();
@@ -200,7 +186,7 @@ impl Inputs {
         sysctl::anc_file(&self.sysctls.iter().map(|(name, text)| (name.as_str(), text.clone())).collect())
     }
 
-    /// The kubelet's flags, in three steps: the version's, the taints, what was chosen.
+    /// Returns the kubelet flags: those of the Kubernetes version, overridden by taints, overridden by explicit flags.
     pub fn kubelet_flags(&self) -> Result<BTreeMap<String, String>, InputError> {
         let mut flags = kubelet::base_flags(&self.kubernetes_version);
         if !self.taints.is_empty() {
@@ -217,7 +203,7 @@ impl Inputs {
     }
 }
 
-/// The fields that [`Inputs::variables`] derives: an override of one would be lost without a word.
+/// Fields that [`Inputs::variables`] computes. An override of one of them is rejected, because it would be lost.
 const COMPUTED_HERE: [Field; 29] = [
     Field::TenantID,
     Field::SubscriptionID,
@@ -264,15 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_that_are_listed_as_derived_are_those_that_are() {
+    fn list_of_computed_fields_is_complete() {
         let inputs = inputs();
-        let mut derived: Vec<Field> = inputs.given().into_iter().map(|(field, _)| field).collect();
+        let mut derived: Vec<Field> = inputs.copied().into_iter().map(|(field, _)| field).collect();
         derived.extend(inputs.computed(&Variables::default()).unwrap().into_iter().map(|(field, _)| field));
         assert_eq!(derived, COMPUTED_HERE);
     }
 
     #[test]
-    fn a_gpu_whose_driver_is_not_installed_counts_as_none() {
+    fn gpu_without_driver_installation_counts_as_no_gpu() {
         let gpu = Gpu { gpu_node: true, gpu_driver_version: "1".to_owned(), ..Gpu::default() };
         let with = Inputs { gpu: gpu.clone(), ..inputs() }.variables().unwrap();
         assert_eq!((with.get(Field::GPUNode), with.get(Field::GPUDriverVersion)), ("true", "1"));
@@ -281,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_of_a_derived_field_is_refused_and_one_of_another_is_taken() {
+    fn computed_fields_cannot_be_overridden() {
         let with = |name: &str, text: &str| {
             Inputs { overrides: BTreeMap::from([(name.to_owned(), Secret::new(text))]), ..inputs() }.variables()
         };
@@ -292,25 +278,22 @@ mod tests {
     }
 
     #[test]
-    fn kernel_settings_are_the_contracts_until_somebody_asks_for_more() {
+    fn sysctl_file_has_defaults_until_sysctls_are_set() {
         let file = |sysctls: &[(&str, &str)]| {
             let sysctls = sysctls.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
             let variables = Inputs { sysctls, ..inputs() }.variables().unwrap();
             String::from_utf8(crate::from_base64(variables.get(Field::SysctlContent)).unwrap()).unwrap()
         };
         assert_eq!(file(&[]), sysctl::nbv_file());
-        let asked = file(&[("vm.swappiness", "1"), ("net.core.somaxconn", "5")]);
-        assert!(asked.contains("vm.swappiness=1\n") && asked.contains("net.core.somaxconn=5\n"), "{asked}");
-        assert!(asked.contains("net.core.message_cost=40\n"), "{asked}");
+        let extended = file(&[("vm.swappiness", "1"), ("net.core.somaxconn", "5")]);
+        assert!(extended.contains("vm.swappiness=1\n") && extended.contains("net.core.somaxconn=5\n"), "{extended}");
+        assert!(extended.contains("net.core.message_cost=40\n"), "{extended}");
     }
 
     #[test]
-    fn a_flag_that_the_node_would_split_is_refused() {
+    fn flag_with_whitespace_is_rejected() {
         let flags = BTreeMap::from([("--node-ip".to_owned(), "a b".to_owned())]);
         let error = Inputs { kubelet_config_flags: flags, ..inputs() }.variables().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the kubelet flag --node-ip has a value with white space, at which the node would split it"
-        );
+        assert_eq!(error.to_string(), "kubelet flag `--node-ip` contains whitespace, at which the node would split it");
     }
 }

@@ -1,4 +1,4 @@
-//! The kubelet's flags, per minor version of Kubernetes.
+//! kubelet flags per Kubernetes minor version.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::labels::pairs;
 use crate::KubernetesVersion;
 use crate::go::duration::GoDuration;
 
-/// The flags that every version has.
+/// Flags of all versions.
 const BASE: [(&str, &str); 26] = [
     ("--address", "0.0.0.0"),
     ("--anonymous-auth", "false"),
@@ -49,10 +49,10 @@ const CIPHERS: [&str; 8] = [
     "TLS_RSA_WITH_AES_128_GCM_SHA256",
 ];
 
-/// The pause image that containerd and, before 1.35, kubelet name.
+/// Pause image of containerd and, before 1.35, of the kubelet.
 pub const PAUSE_IMAGE: &str = "mcr.microsoft.com/oss/kubernetes/pause:3.6";
 
-/// A flag that some minor versions have: from the first on, up to but without the second.
+/// Flags of some minor versions: first version, end (exclusive), flag, value.
 const BY_MINOR: [(u32, u32, &str, &str); 7] = [
     (0, 30, "--azure-container-registry-config", "/etc/kubernetes/azure.json"),
     (0, 30, "--feature-gates", "DisableKubeletCloudCredentialProviders=false"),
@@ -63,7 +63,7 @@ const BY_MINOR: [(u32, u32, &str, &str); 7] = [
     (30, u32::MAX, "--image-credential-provider-config", "/var/lib/kubelet/credential-provider-config.yaml"),
 ];
 
-/// The flags of a version before anybody chose anything.
+/// Returns the default flags of a version.
 pub fn base_flags(version: &KubernetesVersion) -> BTreeMap<String, String> {
     let minor = version.minor();
     let versioned = BY_MINOR.into_iter().filter(|(from, until, _, _)| (*from..*until).contains(&minor));
@@ -74,62 +74,47 @@ pub fn base_flags(version: &KubernetesVersion) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The flags as one text: sorted, with spaces between. A value with a space in it cannot be written this way.
+/// Joins sorted flags with spaces. Values must not contain spaces.
 pub fn joined(flags: &BTreeMap<String, String>) -> String {
     pairs(flags, " ")
 }
 
-/// What a class of nodes or an instance type chooses of the kubelet's configuration.
+/// kubelet settings that a node class or an instance type sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct KubeletChoices {
-    /// How CPUs are given to containers: `none` or `static`.
+pub struct KubeletSettings {
+    /// `none` or `static`.
     pub cpu_manager_policy: Option<String>,
-    /// Whether limits of CPU are enforced.
     #[serde(rename = "cpuCFSQuota")]
     pub cpu_cfs_quota: Option<bool>,
-    /// The period of that limit; kubelet has no flag for it.
+    /// The kubelet has no flag for it.
     #[serde(rename = "cpuCFSQuotaPeriod")]
     pub cpu_cfs_quota_period: Option<GoDuration>,
-    /// The use of the disk in percent at which images are removed.
     #[serde(rename = "imageGCHighThresholdPercent")]
     pub image_gc_high_threshold_percent: Option<i32>,
-    /// The use of the disk in percent at which removal ends.
     #[serde(rename = "imageGCLowThresholdPercent")]
     pub image_gc_low_threshold_percent: Option<i32>,
-    /// How containers are placed near their devices.
     pub topology_manager_policy: Option<String>,
-    /// Kernel settings that pods may set though they are not safe.
     pub allowed_unsafe_sysctls: Vec<String>,
-    /// The size at which a container's log is rotated.
     pub container_log_max_size: Option<String>,
-    /// How many logs of a container are kept.
     pub container_log_max_files: Option<i32>,
-    /// How many processes a pod may have.
     pub pod_pids_limit: Option<i64>,
-    /// Whether kubelet refuses to run with swap; it has no flag here.
+    /// Not written as a flag.
     pub fail_swap_on: Option<bool>,
-    /// How many pods the node takes.
     pub max_pods: Option<i32>,
-    /// What is kept for the system.
     pub system_reserved: BTreeMap<String, String>,
-    /// What is kept for Kubernetes.
     pub kube_reserved: BTreeMap<String, String>,
-    /// When pods are evicted at once.
     pub eviction_hard: BTreeMap<String, String>,
-    /// When pods are evicted after a while.
     pub eviction_soft: BTreeMap<String, String>,
-    /// After what while.
     pub eviction_soft_grace_period: BTreeMap<String, GoDuration>,
-    /// How many seconds such a pod may take to end.
+    /// In seconds.
     pub eviction_max_pod_grace_period: Option<i32>,
-    /// The address of the cluster's DNS.
     #[serde(rename = "clusterDNSServiceIP")]
     pub cluster_dns_service_ip: Option<String>,
 }
 
-impl KubeletChoices {
-    /// The flags for these choices. They win over the version's.
+impl KubeletSettings {
+    /// Returns the flags for these settings, which override those of the version.
     pub fn flags(&self) -> BTreeMap<String, String> {
         let mut flags = BTreeMap::new();
         let mut set = |flag: &str, value: Option<String>| {
@@ -174,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_minor_version_has_the_flags_that_it_knows() {
+    fn flags_follow_the_minor_version() {
         assert_eq!(flags("1.33.0").len(), 31);
         assert!(flags("1.29.2").contains_key("--azure-container-registry-config"));
         assert!(!flags("1.30.0").contains_key("--feature-gates"));
@@ -191,23 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn unset_choices_make_no_flag() {
-        assert!(KubeletChoices::default().flags().is_empty());
-        let choices = KubeletChoices {
+    fn unset_settings_have_no_flag() {
+        assert!(KubeletSettings::default().flags().is_empty());
+        let settings = KubeletSettings {
             fail_swap_on: Some(false),
             cpu_cfs_quota_period: Some(GoDuration::from_nanos(1)),
             ..Default::default()
         };
-        assert!(choices.flags().is_empty());
+        assert!(settings.flags().is_empty());
     }
 
     #[test]
-    fn a_grace_period_is_written_as_go_writes_it() {
-        let choices = KubeletChoices {
+    fn grace_periods_are_go_durations() {
+        let settings = KubeletSettings {
             eviction_soft_grace_period: BTreeMap::from([("memory.available".to_owned(), "90s".parse().unwrap())]),
             max_pods: Some(0),
             ..Default::default()
         };
-        assert_eq!(joined(&choices.flags()), "--eviction-soft-grace-period=memory.available=1m30s --max-pods=0");
+        assert_eq!(joined(&settings.flags()), "--eviction-soft-grace-period=memory.available=1m30s --max-pods=0");
     }
 }

@@ -1,9 +1,9 @@
-//! Labels that a kubelet may give its own node.
+//! Labels that a kubelet may set on its own node.
 
 use std::collections::BTreeMap;
 
-/// Names under Kubernetes' own domains that are open to kubelets.
-const OPEN: [&str; 11] = [
+/// Labels in Kubernetes' own domains that kubelets may set.
+const ALLOWED: [&str; 11] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -21,24 +21,24 @@ fn is_under(namespace: &str, domain: &str) -> bool {
     namespace.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether a kubelet may set the label. The API server refuses a node that tries another.
+/// Whether a kubelet may set the label. The API server rejects nodes with other labels.
 pub fn kubelet_may_set(label: &str) -> bool {
     let Some((namespace, _)) = label.split_once('/') else { return true };
-    OPEN.contains(&label)
+    ALLOWED.contains(&label)
         || !(is_under(namespace, "kubernetes.io") || is_under(namespace, "k8s.io"))
         || is_under(namespace, "kubelet.kubernetes.io")
         || is_under(namespace, "node.kubernetes.io")
 }
 
-/// `key=value` pairs, sorted and joined.
-pub fn pairs(map: &BTreeMap<String, String>, between: &str) -> String {
-    map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(between)
+/// Joins a map as sorted `key=value` pairs.
+pub fn pairs(map: &BTreeMap<String, String>, separator: &str) -> String {
+    map.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(separator)
 }
 
-/// The labels that a kubelet may set, as its flag takes them.
+/// Formats the labels that a kubelet may set for `--node-labels`.
 pub fn kubelet_labels(labels: &BTreeMap<String, String>) -> String {
-    let open = labels.iter().filter(|(key, _)| kubelet_may_set(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
-    pairs(&open, ",")
+    let allowed = labels.iter().filter(|(key, _)| kubelet_may_set(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    pairs(&allowed, ",")
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubelet_may_set_its_own_and_foreign_labels_but_not_those_that_steer_the_cluster() {
+    fn restricted_labels_are_recognized() {
         for label in [
             "agentpool",
             "example.com/a",
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_sorted_and_those_that_a_kubelet_may_not_set_are_left_out() {
+    fn labels_are_sorted_and_restricted_ones_are_omitted() {
         let labels =
             [("b", "2"), ("a", "1"), ("kubernetes.io/role", "x")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         assert_eq!(kubelet_labels(&labels), "a=1,b=2");

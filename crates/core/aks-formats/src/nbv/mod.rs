@@ -1,4 +1,5 @@
-//! The Node Bootstrapping Variables: 127 fields that a script hands to the scripts of a node's image as 128 environment names.
+//! Node Bootstrapping Variables: 127 fields that a script passes to the provisioning scripts of an AKS image as 128 environment
+//! variables.
 
 mod field;
 mod inputs;

@@ -1,10 +1,10 @@
-//! Values that follow from others.
+//! Rules that compute values from other values.
 
 use crate::{Arch, KubernetesVersion};
 
 const MIRROR: &str = "https://acs-mirror.azureedge.net";
 
-/// Where the node's Kubernetes programs come from; the image holds them from 1.34 on.
+/// Returns the download URL of the Kubernetes binaries, which images contain since 1.34.
 pub fn kube_binary_url(version: &KubernetesVersion, arch: Arch) -> String {
     if version.at_least(34) {
         return String::new();
@@ -12,7 +12,7 @@ pub fn kube_binary_url(version: &KubernetesVersion, arch: Arch) -> String {
     format!("{MIRROR}/kubernetes/v{version}/binaries/kubernetes-node-linux-{arch}.tar.gz")
 }
 
-/// Where the credential provider comes from; there was none before 1.30.
+/// Returns the download URL of the credential provider, which exists since 1.30.
 pub fn credential_provider_url(version: &KubernetesVersion, arch: Arch) -> String {
     let provider = match version.minor() {
         ..30 => return String::new(),
@@ -26,17 +26,17 @@ pub fn credential_provider_url(version: &KubernetesVersion, arch: Arch) -> Strin
     )
 }
 
-/// Where Azure's network plugin comes from.
+/// Returns the download URL of the Azure CNI plugin.
 pub fn azure_cni_url(arch: Arch) -> String {
     format!("{MIRROR}/azure-cni/v1.4.32/binaries/azure-vnet-cni-linux-{arch}-v1.4.32.tgz")
 }
 
-/// Where the common network plugins come from.
+/// Returns the download URL of the standard CNI plugins.
 pub fn cni_plugins_url(arch: Arch) -> String {
     format!("{MIRROR}/cni-plugins/v1.1.1/binaries/cni-plugins-linux-{arch}-v1.1.1.tgz")
 }
 
-/// The network plugin that the node itself must set up: none where an agent in the cluster does it.
+/// Returns the network plugin that the node itself configures. It is `none` if an agent in the cluster does.
 pub fn network_plugin_of_node(plugin: &str, mode: &str, dataplane: &str) -> &'static str {
     match (plugin, mode, dataplane) {
         ("none", _, _) | ("azure", "overlay", _) | ("azure", "", "cilium") => "none",
@@ -44,7 +44,7 @@ pub fn network_plugin_of_node(plugin: &str, mode: &str, dataplane: &str) -> &'st
     }
 }
 
-/// How many pods a node takes when nobody says.
+/// Returns the default maximum number of pods per node.
 pub fn default_max_pods(plugin: &str, mode: &str) -> u32 {
     match (plugin, mode) {
         ("none", _) | ("azure", "overlay") => 250,
@@ -53,7 +53,7 @@ pub fn default_max_pods(plugin: &str, mode: &str) -> u32 {
     }
 }
 
-/// The host of the API server's URL, without scheme and port.
+/// Returns the host of an API server URL, without scheme and port.
 pub fn api_server_name(endpoint: &str) -> Option<String> {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -66,8 +66,7 @@ pub fn api_server_name(endpoint: &str) -> Option<String> {
     (!name.is_empty() && is_host).then(|| name.to_owned())
 }
 
-/// Whether containerd must keep kubenet's bridge from doubling packets. Azure's newest contract has no kubenet; the node
-/// controller's still does.
+/// Whether kubenet's bridge would deliver duplicate packets. Node Bootstrapping Variables do not support kubenet; `AKSNodeConfig` does.
 pub fn no_duplicate_promiscuous_bridge(plugin: &str, policy: &str) -> bool {
     plugin == "kubenet" && policy != "calico"
 }
@@ -77,14 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_image_holds_kubernetes_from_1_34_on() {
+    fn images_contain_kubernetes_since_1_34() {
         let url = |version: &str| kube_binary_url(&version.parse().unwrap(), Arch::Amd64);
         assert!(url("1.33.7").ends_with("/kubernetes/v1.33.7/binaries/kubernetes-node-linux-amd64.tar.gz"));
         assert_eq!(url("1.34.0"), "");
     }
 
     #[test]
-    fn the_credential_provider_follows_the_minor_version() {
+    fn credential_provider_follows_the_minor_version() {
         let url = |version: &str| credential_provider_url(&version.parse().unwrap(), Arch::Arm64);
         assert_eq!(url("1.29.9"), "");
         for (version, provider) in
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_sets_up_no_network_that_an_agent_sets_up() {
+    fn node_does_not_configure_a_network_that_an_agent_configures() {
         assert_eq!(network_plugin_of_node("azure", "overlay", ""), "none");
         assert_eq!(network_plugin_of_node("azure", "", "cilium"), "none");
         assert_eq!(network_plugin_of_node("none", "", ""), "none");
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_pods_follows_the_network() {
+    fn default_max_pods_follows_the_network_plugin() {
         assert_eq!(
             [default_max_pods("azure", "overlay"), default_max_pods("azure", ""), default_max_pods("kubenet", "")],
             [250, 30, 110]
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_gives_its_host() {
+    fn host_is_extracted_from_the_endpoint() {
         assert_eq!(api_server_name("https://a.hcp.eastus.azmk8s.io:443/x").as_deref(), Some("a.hcp.eastus.azmk8s.io"));
         assert_eq!(api_server_name("https://[::1]:6443").as_deref(), Some("::1"));
         assert_eq!(api_server_name("a.example").as_deref(), Some("a.example"));

@@ -7,7 +7,7 @@ use super::variables::Variables;
 use crate::shell::{self, NulByte, quote};
 use crate::{Secret, to_base64};
 
-/// Four names that no field feeds.
+/// Variables without a field.
 pub const FIXED: [(&str, &str); 4] = [
     ("MCR_REPOSITORY_BASE", "mcr.microsoft.com"),
     ("ENABLE_IMDS_RESTRICTION", "false"),
@@ -15,18 +15,18 @@ pub const FIXED: [(&str, &str); 4] = [
     ("CSE_TIMEOUT", "15m"),
 ];
 
-/// How many seconds the script waits until the image's own script is written, and what it then exits with: both are the contract's.
+/// Time limit for the image's provisioning script to be written, and the exit code afterwards. Both are defined by AKS.
 const WAIT_SECONDS: u32 = 1200;
-const WAITED_IN_VAIN: u8 = 100;
+const EXIT_TIMEOUT: u8 = 100;
 
 const PROVISION: &str = "/opt/azure/containers/provision.sh";
 const OUTPUT: &str = "/var/log/azure/cluster-provision-cse-output.log";
 
-/// A value that no script can set.
+/// Error of rendering the script.
 pub type ScriptError = NulByte;
 
 impl Variables {
-    /// The script. It holds secrets.
+    /// Renders the script, which contains secrets.
     pub fn script(&self) -> Result<Secret, ScriptError> {
         let mut out = String::from("#!/bin/bash\n");
         out.push_str("echo '#EOF' >>/opt/azure/manifest.json\n");
@@ -47,18 +47,18 @@ impl Variables {
         Ok(Secret::new(out))
     }
 
-    /// The script as custom data: base64.
+    /// Renders the script as base64-encoded custom data.
     pub fn custom_data(&self) -> Result<Secret, ScriptError> {
         Ok(Secret::new(to_base64(self.script()?.expose())))
     }
 }
 
-/// cloud-init writes a file in one go only once it has it whole; its last line says so.
+/// Appends a loop that waits until cloud-init has written a file completely, which its last line (`#EOF`) indicates.
 fn wait_for_end(out: &mut String, path: &str) {
     let path = quote(path);
     let _ = writeln!(out, "for ((waited = 0; ; waited++)); do");
     let _ = writeln!(out, "  grep -Fqs EOF {path} && break");
-    let _ = writeln!(out, "  if ((waited >= {WAIT_SECONDS})); then exit {WAITED_IN_VAIN}; fi");
+    let _ = writeln!(out, "  if ((waited >= {WAIT_SECONDS})); then exit {EXIT_TIMEOUT}; fi");
     let _ = writeln!(out, "  sleep 1");
     let _ = writeln!(out, "done\nunset waited");
 }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variable_is_one_quoted_assignment() {
+    fn variables_are_quoted_assignments() {
         let mut variables = Variables::default();
         variables.set(Field::MessageOfTheDay, "it's $HOME\n#EOF").unwrap();
         let script = variables.script().unwrap();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_cloud_is_prepared_before_anything_is_exported() {
+    fn custom_cloud_is_initialized_before_variables_are_exported() {
         let mut variables = Variables::default();
         variables.set(Field::IsAKSCustomCloud, "true").unwrap();
         variables.set(Field::InitAKSCustomCloudFilepath, "/opt/azure/init cloud.sh").unwrap();

@@ -1,31 +1,27 @@
-//! A value for every field.
+//! The variables with their values.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::field::{Field, Shape};
 
-/// All fields with their values. Secrets are not shown.
+/// Values of all fields. `Debug` redacts secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Variables {
     texts: Vec<String>,
     certificates: Vec<String>,
 }
 
-/// A value that its field cannot have. It is not shown: it may be a secret in the wrong place.
+/// An invalid value for a field. The value is not shown, because it may be a secret in the wrong field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// It is neither true nor false.
-    #[error("{field} is `true` or `false`")]
+    #[error("{field}: expected `true` or `false`")]
     NotBool { field: Field },
-    /// It is no whole number.
-    #[error("{field} is a whole number")]
+    #[error("{field}: expected an integer")]
     NotInt { field: Field },
-    /// The field is a list.
-    #[error("{field} is a list and takes no single text")]
+    #[error("{field}: expected a list")]
     IsList { field: Field },
-    /// No environment variable can hold it.
-    #[error("the value of {field} holds a NUL byte")]
+    #[error("{field}: the value contains a NUL byte")]
     Nul { field: Field },
 }
 
@@ -43,7 +39,7 @@ impl Default for Variables {
 }
 
 impl Variables {
-    /// The text of a field; of the list of certificates its length.
+    /// Returns the text of a field. The text of the certificate list is its length.
     pub fn get(&self, field: Field) -> &str {
         &self.texts[field as usize]
     }
@@ -53,7 +49,7 @@ impl Variables {
         self.get(field) == "true"
     }
 
-    /// Sets a field.
+    /// Sets a field after checking its type.
     pub fn set(&mut self, field: Field, text: impl Into<String>) -> Result<(), ValueError> {
         let text = text.into();
         match field.shape() {
@@ -67,7 +63,7 @@ impl Variables {
         Ok(())
     }
 
-    /// Sets the list of certificates, each base64.
+    /// Sets the list of certificates, each in base64.
     pub fn set_certificates(&mut self, certificates: Vec<String>) -> Result<(), ValueError> {
         let field = Field::CustomCATrustConfigCerts;
         if certificates.iter().any(|certificate| certificate.contains('\0')) {
@@ -78,23 +74,23 @@ impl Variables {
         Ok(())
     }
 
-    /// The list of certificates.
+    /// Returns the list of certificates.
     pub fn certificates(&self) -> &[String] {
         &self.certificates
     }
 
-    /// What may be shown of a field.
-    pub fn shown(&self, field: Field) -> &str {
+    /// Returns the text of a field, or `***` if it is secret.
+    pub fn redacted(&self, field: Field) -> &str {
         let text = self.get(field);
         if field.is_secret() && text != field.default_text() { "***" } else { text }
     }
 
-    /// Every environment name that the script sets, with its text.
+    /// Returns all environment variables that the script sets.
     pub fn environment(&self) -> BTreeMap<String, String> {
         self.assignments().map(|(name, text)| (name, text.to_owned())).collect()
     }
 
-    /// The assignments of the script, in its order.
+    /// Returns the assignments in the order of the script.
     pub(super) fn assignments(&self) -> impl Iterator<Item = (String, &str)> {
         let custom_cloud = self.is_true(Field::IsAKSCustomCloud);
         let fields = Field::ALL
@@ -112,7 +108,7 @@ impl Variables {
 
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(Field::ALL.into_iter().map(|field| (field.name(), self.shown(field)))).finish()
+        f.debug_map().entries(Field::ALL.into_iter().map(|field| (field.name(), self.redacted(field)))).finish()
     }
 }
 
@@ -121,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_set_128_names() {
+    fn defaults_set_128_variables() {
         let mut variables = Variables::default();
         assert_eq!(variables.environment().len(), 128);
         variables.set_certificates(vec!["YQ==".to_owned()]).unwrap();
@@ -132,17 +128,20 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_shape_is_refused_by_its_field_and_not_shown() {
+    fn invalid_value_is_rejected_without_showing_it() {
         let mut variables = Variables::default();
         let error = variables.set(Field::DisableSSH, "hunter2").unwrap_err();
-        assert_eq!(format!("{error} {error:?}"), "DisableSSH is `true` or `false` NotBool { field: DisableSSH }");
+        assert_eq!(
+            format!("{error} {error:?}"),
+            "DisableSSH: expected `true` or `false` NotBool { field: DisableSSH }"
+        );
         assert!(matches!(variables.set(Field::SwapFileSizeMB, "1.5"), Err(ValueError::NotInt { .. })));
         assert!(matches!(variables.set(Field::Location, "a\0b"), Err(ValueError::Nul { .. })));
         assert!(variables.set(Field::CustomCATrustConfigCerts, "a").is_err());
     }
 
     #[test]
-    fn secrets_do_not_print() {
+    fn debug_output_contains_no_secrets() {
         let mut variables = Variables::default();
         for field in Field::ALL.into_iter().filter(|field| field.is_secret()) {
             variables.set(field, "hunter2").unwrap();

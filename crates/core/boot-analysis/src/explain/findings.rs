@@ -1,6 +1,6 @@
-//! What would have saved time, with the seconds, from what is recorded of the way.
+//! Findings: what would have saved time on the chain to a unit, and how much.
 
-mod words;
+mod message;
 
 use serde::Serialize;
 
@@ -9,145 +9,143 @@ use crate::model::{Boot, Released, UnitName};
 use crate::order::{Cut, Order, waited_for};
 use crate::span::Usec;
 
-/// What would have saved less than this is no finding.
-const WORTH: Usec = Usec(500_000);
+/// Smaller savings are not reported.
+const MIN_SAVING: Usec = Usec(500_000);
 
-/// Of the hops that ran or waited longest, so many are looked at. A person does not read more, and each costs a reckoning of the whole
-/// order: without a bound a made-up capture of 100,000 slow units would take hours.
-const LOOKED_AT: usize = 24;
+/// How many of the longest hops are evaluated. Each one costs a pass over the whole order, so without a limit a made-up capture of 100,000
+/// slow units would take hours.
+const MAX_HOPS: usize = 24;
 
-/// Units that run beside a slow one and hold up as much: so many are named with it. With more it is the machine that is slow.
-const BESIDE: usize = 3;
+/// How many equally slow units that ran in parallel are named in one finding. If there are more, the whole machine is slow.
+const MAX_PARALLEL: usize = 3;
 
-/// Before the first unit PID 1 is at work for a time that not every record holds. On a machine that is emulated it was 4.2 s; so much is not
-/// held against anybody.
-const START: Usec = Usec(5_000_000);
+/// PID 1 needs some time before it starts the first unit, which old captures do not record. On an emulated machine it took 4.2 s, so a wait
+/// shorter than this is not reported.
+const PID_1_START: Usec = Usec(5_000_000);
 
-/// Targets that wait for everything that is enabled.
-const LAST: [&str; 2] = ["multi-user.target", "graphical.target"];
+/// Targets that are ordered after every enabled unit.
+const FINAL_TARGETS: [&str; 2] = ["multi-user.target", "graphical.target"];
 
-/// A thing that would have saved time.
+/// One thing that would have saved time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// What kind.
     pub kind: FindingKind,
-    /// The unit that it is about.
     pub unit: UnitName,
-    /// Units that ran beside it and would have held up as much: the time is saved when they are quick too.
-    pub beside: Vec<UnitName>,
-    /// How much earlier the unit in question would have started; for its own time, how much earlier it would have been active.
+    /// Slow units that ran in parallel. The time is saved only if they become faster too.
+    pub parallel: Vec<UnitName>,
+    /// How much earlier the explained unit would have started. For its own run time, how much earlier it would have been active.
     pub saves: Usec,
-    /// What was found.
-    pub found: String,
-    /// What to do.
+    pub message: String,
     pub advice: String,
 }
 
-/// Kinds of findings.
+/// The kind of a finding. Of two findings with the same saving, the earlier kind is listed first because it is easier to fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FindingKind {
-    /// The machine was made ahead and waited for its owner. Not the boot's fault.
+    /// The VM was preprovisioned and waited to be assigned to a customer. Not part of the boot.
     Preprovisioning,
-    /// Something waits until the network is configured.
+    /// A unit waits until the network is configured.
     WaitOnline,
-    /// cloud-init stands in the way.
+    /// A stage of cloud-init is on the chain.
     CloudInit,
-    /// Azure's agent stands in the way.
+    /// Azure's VM agent is on the chain.
     Agent,
-    /// The kernel found a device late.
+    /// A device appeared late.
     Device,
-    /// It is ordered after a target that waits for everything.
+    /// The unit is ordered after a target that waits for everything.
     Order,
-    /// PID 1 was long at its generators and unit files.
+    /// PID 1 took long to run generators and load units.
     Manager,
-    /// It started when somebody outside systemd asked for it.
+    /// Something outside systemd started the unit.
     Outside,
-    /// Another unit that took long.
+    /// Any other slow unit.
     Slow,
-    /// Time went by, and the record lacks the fact that would tell where.
+    /// The capture lacks the fact that would explain the time.
     Unknown,
 }
 
-pub(super) fn of(boot: &Boot, id: &str, hops: &[Hop]) -> Vec<Finding> {
-    let order = Order::of(boot, id);
+pub(super) fn collect(boot: &Boot, id: &str, hops: &[Hop]) -> Vec<Finding> {
+    let order = Order::new(boot, id);
     let mut all: Vec<Finding> = Vec::new();
     for (index, hop) in longest(hops, |hop| hop.ran.unwrap_or_default()) {
-        all.extend(if index == 0 { words::own(hop) } else { slow(&order, hops, hop) });
+        all.extend(if index == 0 { message::own(hop) } else { slow(&order, hops, hop) });
     }
     for (_, hop) in longest(hops, |hop| hop.waited) {
         all.extend(waited(boot, &order, hop));
     }
     all.extend(late(boot, &order, hops));
-    all.retain(|finding| finding.saves >= WORTH);
+    all.retain(|finding| finding.saves >= MIN_SAVING);
     all.extend(agent(boot, hops));
-    // Of two that save alike, the one that is easier to do something about.
     all.sort_by_key(|finding| (std::cmp::Reverse(finding.saves), finding.kind));
     all
 }
 
-/// The hops that count most by some measure, in the order of the way.
+/// The hops with the largest values, in the order of the chain.
 fn longest(hops: &[Hop], measure: impl Fn(&Hop) -> Usec) -> Vec<(usize, &Hop)> {
-    let mut all: Vec<(usize, &Hop)> = hops.iter().enumerate().filter(|(_, hop)| measure(hop) >= WORTH).collect();
+    let mut all: Vec<(usize, &Hop)> = hops.iter().enumerate().filter(|(_, hop)| measure(hop) >= MIN_SAVING).collect();
     all.sort_by_key(|(_, hop)| std::cmp::Reverse(measure(hop)));
-    all.truncate(LOOKED_AT);
+    all.truncate(MAX_HOPS);
     all.sort_by_key(|(index, _)| *index);
     all
 }
 
 fn slow(order: &Order<'_>, hops: &[Hop], hop: &Hop) -> Option<Finding> {
     if hop.unit.as_str() == MANAGER {
-        return Some(words::manager(hop));
+        return Some(message::manager(hop));
     }
     let took = hop.ran?;
-    let mut cuts = vec![Cut::Time(order.place(hop.unit.as_str())?)];
+    let mut cuts = vec![Cut::Time(order.index(hop.unit.as_str())?)];
     let mut saves = order.saves(&cuts);
-    let mut beside = Vec::new();
-    // Another that ended with it, or shortly before, would have held up nearly as much.
-    while saves < Usec(took.0 / 2) && beside.len() < BESIDE {
-        let Some(next) = order.longest_on_the_way(&cuts).filter(|next| order.nodes[*next].ran >= WORTH) else { break };
+    let mut parallel = Vec::new();
+    // A unit that ended at the same time or shortly before would have delayed the start nearly as much.
+    while saves < Usec(took.0 / 2) && parallel.len() < MAX_PARALLEL {
+        let Some(next) = order.longest_on_chain(&cuts).filter(|next| order.nodes[*next].ran >= MIN_SAVING) else {
+            break;
+        };
         let name = order.nodes[next].name;
-        // One of the way itself is a finding of its own.
+        // A unit on the chain has a separate finding.
         if hops.iter().any(|hop| hop.unit.as_str() == name) {
             break;
         }
         cuts.push(Cut::Time(next));
-        beside.push(UnitName::from(name));
+        parallel.push(UnitName::from(name));
         saves = order.saves(&cuts);
     }
-    Some(words::slow(hop, took, saves, beside))
+    Some(message::slow(hop, took, saves, parallel))
 }
 
 fn waited(boot: &Boot, order: &Order<'_>, hop: &Hop) -> Option<Finding> {
-    let is_start = hop.wait == Wait::NotRecorded(Fact::UnitsLoaded) && hop.waited < START;
+    let is_start = hop.wait == Wait::NotRecorded(Fact::UnitsLoaded) && hop.waited < PID_1_START;
     if hop.wait == Wait::Queue || is_start {
         return None;
     }
-    let saves = order.saves(&[Cut::Wait(order.place(hop.unit.as_str())?)]);
-    Some(words::waited(boot, hop, saves))
+    let saves = order.saves(&[Cut::Wait(order.index(hop.unit.as_str())?)]);
+    Some(message::waited(boot, hop, saves))
 }
 
-/// An order behind a target that waits for everything. Where that is all that is recorded of the unit's order, as in a pasted chain, it is not
-/// known what would have been the next.
+/// An ordering after a target that waits for everything. If nothing else is recorded of the unit's ordering, as in a pasted chain, the saving
+/// is unknown and there is no finding.
 fn late(boot: &Boot, order: &Order<'_>, hops: &[Hop]) -> Option<Finding> {
     let (hop, target) = hops.windows(2).find_map(|pair| {
         let target = pair[1].unit.as_str();
-        (LAST.contains(&target) && !LAST.contains(&pair[0].unit.as_str())).then_some((&pair[0], target))
+        (FINAL_TARGETS.contains(&target) && !FINAL_TARGETS.contains(&pair[0].unit.as_str()))
+            .then_some((&pair[0], target))
     })?;
     let unit = boot.unit(hop.unit.as_str())?;
     if waited_for(boot, unit).count() < 2 {
         return None;
     }
-    let edge = Cut::Edge(order.place(hop.unit.as_str())?, order.place(target)?);
-    Some(words::late(hop, target, order.saves(&[edge])))
+    let edge = Cut::Edge(order.index(hop.unit.as_str())?, order.index(target)?);
+    Some(message::late(hop, target, order.saves(&[edge])))
 }
 
 const AGENTS: [&str; 2] = ["walinuxagent.service", "waagent.service"];
 
-/// The agent takes no time by itself, and is late by what it waits for: cloud-init's first stages.
+/// The agent itself starts quickly, but only after the first stages of cloud-init.
 fn agent(boot: &Boot, hops: &[Hop]) -> Option<Finding> {
-    let quick = |hop: &Hop| hop.ran.is_none_or(|ran| ran < WORTH);
+    let quick = |hop: &Hop| hop.ran.is_none_or(|ran| ran < MIN_SAVING);
     let hop = hops.iter().find(|hop| AGENTS.contains(&hop.unit.as_str()) && quick(hop))?;
     let stages = hops.iter().filter(|other| {
         other.began < hop.began && other.unit.as_str().starts_with("cloud-init") && !super::is_pause(other)
@@ -157,5 +155,5 @@ fn agent(boot: &Boot, hops: &[Hop]) -> Option<Finding> {
         Released::At(at) => at - boot.userspace(),
         Released::NotYet | Released::NotRecorded => hop.began,
     };
-    Some(words::agent(hop, active, waited))
+    Some(message::agent(hop, active, waited))
 }

@@ -1,16 +1,16 @@
-//! Where a time stands in the picture.
+//! The time axis: from times to horizontal positions.
 
 use crate::explain::{Explanation, Wait, is_pause};
 use crate::span::Usec;
 
-/// One wait that is more than this part of the whole is drawn shorter than it was, or nothing else could be told apart.
-const TOO_LONG: f64 = 0.75;
-/// So much of the width is left to it then.
+/// A wait longer than this share of the axis is drawn shortened, otherwise nothing else would be distinguishable.
+const MAX_SHARE: f64 = 0.75;
+/// Share of the width for the shortened wait.
 const CUT_WIDTH: f64 = 0.14;
-/// Axis labels closer than this run into each other.
-const BETWEEN_LABELS: f64 = 92.0;
+/// Minimum distance between axis labels.
+const LABEL_DISTANCE: f64 = 92.0;
 
-/// Round steps of time, from a millisecond to a day.
+/// Distances between labels, from a millisecond to a day.
 const STEPS: [u64; 27] = [
     1_000,
     2_000,
@@ -41,19 +41,19 @@ const STEPS: [u64; 27] = [
     86_400_000_000,
 ];
 
-/// A stretch of time that is not to scale.
+/// A time range that is not drawn to scale.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub from: Usec,
     pub until: Usec,
 }
 
-/// Times are counted from PID 1; what was before it is to the left of zero.
+/// Times are counted from PID 1. The kernel and the initial RAM disk are to the left of zero.
 pub(super) struct Axis {
     left: f64,
-    /// Where PID 1 begins.
+    /// Position of the start of PID 1.
     zero: f64,
-    /// Pixels per second, outside of the cut.
+    /// Pixels per second outside the cut.
     scale: f64,
     pub end: Usec,
     pub before: Usec,
@@ -64,14 +64,14 @@ pub(super) struct Axis {
 impl Axis {
     pub(super) fn new(before: Usec, end: Usec, explained: &Explanation, left: f64, right: f64) -> Self {
         let whole = (before + end).seconds();
-        let cut = longest(explained).filter(|cut| (cut.until - cut.from).seconds() / whole > TOO_LONG);
+        let cut = longest(explained).filter(|cut| (cut.until - cut.from).seconds() / whole > MAX_SHARE);
         let cut_seconds = cut.map_or(0.0, |cut| (cut.until - cut.from).seconds());
         let cut_width = if cut.is_some() { (right - left) * CUT_WIDTH } else { 0.0 };
         let scale = (right - left - cut_width) / (whole - cut_seconds).max(1e-6);
         Self { left, zero: left + before.seconds() * scale, scale, end, before, cut, cut_width }
     }
 
-    /// Where a time stands; what is past the end stands at the end.
+    /// Position of a time. Times past the end are placed at the end.
     pub(super) fn at(&self, time: Usec) -> f64 {
         let time = time.min(self.end);
         let Some(cut) = self.cut else { return self.zero + time.seconds() * self.scale };
@@ -81,18 +81,18 @@ impl Axis {
         self.zero + outside.seconds() * self.scale + inside * self.cut_width
     }
 
-    /// Where a time before PID 1 stands, counted from the kernel's start, which is where the picture begins.
+    /// Position of a time before PID 1, counted from the start of the kernel.
     pub(super) fn since_kernel(&self, time: Usec) -> f64 {
         self.left + time.min(self.before).seconds() * self.scale
     }
 
-    /// Times with a label, and finer ones without. None of them within the cut.
+    /// Times of labelled and of unlabelled grid lines, without those inside the cut.
     pub(super) fn ticks(&self) -> (Vec<Usec>, Vec<Usec>) {
         let wide = |step: u64| Usec(step).seconds() * self.scale;
-        let step = STEPS.into_iter().find(|step| wide(*step) >= BETWEEN_LABELS).unwrap_or(self.end.0.max(1));
+        let step = STEPS.into_iter().find(|step| wide(*step) >= LABEL_DISTANCE).unwrap_or(self.end.0.max(1));
         let all = |step: u64| {
             let inside = |time: &Usec| self.cut.is_some_and(|cut| *time > cut.from && *time < cut.until);
-            // Before the cut and after it: counting through hours at the seconds' step is for nothing.
+            // Skip the cut instead of filtering it: it can be hours long with a step of seconds.
             let resume = self.cut.map_or(0, |cut| cut.until.0 / step);
             let first = self.cut.map_or(self.end, |cut| cut.from).0 / step;
             let before = (0..=first).map(move |tick| Usec(tick * step));
@@ -104,7 +104,7 @@ impl Axis {
     }
 }
 
-/// The longest pause or wait for something outside.
+/// The longest pause or wait for something outside systemd.
 fn longest(explained: &Explanation) -> Option<Cut> {
     let cuts = explained.hops.iter().flat_map(|hop| {
         let ran = hop.ran.unwrap_or_default();

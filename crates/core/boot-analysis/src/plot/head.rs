@@ -1,35 +1,36 @@
-//! What stands above the rows: what is to be seen, what would save time, and what the colours mean.
+//! The head of the picture: title, facts, findings and legend.
 
 use std::fmt::Write as _;
 
-use super::canvas::{Anchor, Canvas, LARGE, MIDDLE, SMALL, width};
+use super::canvas::{Canvas, LARGE, MIDDLE, SMALL, width};
 use super::{MARGIN, Scene};
 use crate::explain::{Explanation, Wait};
 use crate::span::Usec;
+use crate::svg::Anchor;
 
-/// More findings than these are for `explain`.
-const FINDINGS: usize = 3;
+/// `kiln boot explain` lists the other findings.
+const MAX_FINDINGS: usize = 3;
 
-/// What the picture shows, in a sentence.
+/// The title of the picture.
 pub(super) fn title(explained: &Explanation) -> String {
     let mut text = format!("{} started {} after PID 1", explained.unit, explained.began);
     if explained.preprovisioning > Usec::ZERO {
-        let _ = write!(text, ", {} of it a preprovisioning pause", explained.preprovisioning);
+        let _ = write!(text, ", including a preprovisioning pause of {}", explained.preprovisioning);
     }
     text
 }
 
-/// Draws it, and says where the rows begin.
+/// Draws the head and returns the position of the first row.
 pub(super) fn draw(canvas: &mut Canvas, scene: &Scene<'_>) -> f64 {
     canvas.text("", LARGE, (MARGIN, 30.0), Anchor::Start, &title(scene.explained));
     canvas.text("soft", MIDDLE, (MARGIN, 50.0), Anchor::Start, &facts(scene));
     let mut y = 66.0;
-    let column = scene.explained.findings.iter().take(FINDINGS).map(|finding| width(&saved(finding.saves), MIDDLE));
+    let column = scene.explained.findings.iter().take(MAX_FINDINGS).map(|finding| width(&saved(finding.saves), MIDDLE));
     let column = MARGIN + column.fold(0.0, f64::max) + 10.0;
-    for finding in scene.explained.findings.iter().take(FINDINGS).filter(|finding| finding.saves > Usec::ZERO) {
+    for finding in scene.explained.findings.iter().take(MAX_FINDINGS).filter(|finding| finding.saves > Usec::ZERO) {
         y += 18.0;
         canvas.text("saves", MIDDLE, (column - 10.0, y), Anchor::End, &saved(finding.saves));
-        canvas.text("", MIDDLE, (column, y), Anchor::Start, &finding.found);
+        canvas.text("", MIDDLE, (column, y), Anchor::Start, &finding.message);
     }
     legend(canvas, scene, y + 26.0);
     y + 50.0
@@ -45,7 +46,7 @@ fn facts(scene: &Scene<'_>) -> String {
     let known = |mark: Option<Usec>| mark.filter(|mark| *mark > Usec::ZERO);
     let started = scene.boot.units.values().filter(|unit| unit.is_started()).count();
     let mut facts = match scene.boot.pasted {
-        Some(_) => vec![format!("{started} units of a pasted chain")],
+        Some(_) => vec![format!("{started} units from a pasted chain")],
         None => vec![format!("{started} units started")],
     };
     if let Some(finish) = known(manager.finish).filter(|_| scene.boot.pasted.is_none()) {
@@ -64,19 +65,19 @@ fn facts(scene: &Scene<'_>) -> String {
     facts.join(" \u{b7} ")
 }
 
-/// What the colours mean, of those that are in the picture.
+/// The colours that occur in the picture.
 fn legend(canvas: &mut Canvas, scene: &Scene<'_>, y: f64) {
-    let waits = scene.way.iter().any(|step| step.hop.wait != Wait::Queue);
+    let has_waits = scene.chain.iter().any(|step| step.hop.wait != Wait::Queue);
     let keys = [
-        ("way", "on the way: it ran", true),
-        ("wait", "on the way: it waited, for nothing that systemd ordered", waits),
+        ("chain", "critical chain: starting", true),
+        ("wait", "critical chain: waiting for something outside systemd", has_waits),
         ("run", "other units", !scene.others.is_empty()),
         ("generators", "generators", scene.boot.manager.generators_finish.is_some()),
         ("load", "load units", scene.boot.loaded().is_some()),
     ];
     let mut x = MARGIN;
-    for (class, text, _) in keys.into_iter().filter(|(_, _, is_there)| *is_there) {
-        canvas.rect(&format!("key {class}"), [x, y - 9.0, 14.0, 10.0], "");
+    for (class, text, _) in keys.into_iter().filter(|(_, _, is_used)| *is_used) {
+        canvas.0.rect(&format!("key {class}"), [x, y - 9.0, 14.0, 10.0], "");
         canvas.text("soft", SMALL, (x + 20.0, y), Anchor::Start, text);
         x += 20.0 + width(text, SMALL) + 22.0;
     }

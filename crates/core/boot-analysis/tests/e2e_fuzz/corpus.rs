@@ -1,6 +1,6 @@
-//! What the parsers are for.
+//! Valid inputs of the parsers, which the fuzzer mutates.
 
-/// Captures: one that was recorded, and small ones that have what it lacks.
+/// A recorded capture, and small ones with properties that it lacks.
 pub(crate) fn captures() -> Vec<String> {
     let recorded = format!("{}\n{}", include_str!("../recorded/manager.txt"), include_str!("../recorded/units.txt"));
     let late = "UserspaceTimestampMonotonic=1000000\nFinishTimestampMonotonic=9000000\nInitRDTimestampMonotonic=400000\n\
@@ -17,7 +17,7 @@ pub(crate) fn captures() -> Vec<String> {
     vec![recorded, late.to_owned(), pause, late.replace('\n', "\r\n")]
 }
 
-/// Pasted chains, with the header of old and of new.
+/// Pasted chains with old and new headers.
 pub(crate) fn chains() -> Vec<String> {
     let pasted = [
         include_str!("../aks_boot/network.txt"),
@@ -39,7 +39,7 @@ pub(crate) fn budgets() -> Vec<String> {
     all.map(str::to_owned).to_vec()
 }
 
-/// Unit files; one of them stands for a drop-in.
+/// Unit files and a drop-in.
 pub(crate) fn unit_files() -> Vec<String> {
     let all = [
         "[Unit]\nDescription=of a node\nAfter=network-online.target containerd.service\nWants=network-online.target\n\n\

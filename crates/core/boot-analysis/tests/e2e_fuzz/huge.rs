@@ -1,4 +1,4 @@
-//! Inputs larger than any machine makes.
+//! Inputs that are larger than those of any real machine.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use kiln_boot_analysis::{Change, Usec, budget, capture, chain_text, plot};
 const UNITS: usize = 100_000;
 const LINE: usize = 10 << 20;
 
-/// A unit behind the one before it, all the way: as deep as it is long.
-fn deep() -> String {
+/// A capture in which each unit waits for the previous one.
+fn deep_capture() -> String {
     let mut text = "UserspaceTimestampMonotonic=1000\nFinishTimestampMonotonic=900000000000\n".to_owned();
     for index in 0..UNITS {
         let began = 2_000 + index * 700_000;
@@ -25,8 +25,8 @@ fn deep() -> String {
 }
 
 #[test]
-fn a_hundred_thousand_units_behind_each_other_are_explained_drawn_and_printed() {
-    let boot = capture::parse(&deep()).expect("a capture");
+fn a_chain_of_a_hundred_thousand_units_is_explained_drawn_and_printed() {
+    let boot = capture::parse(&deep_capture()).expect("a capture");
     let last = format!("u{}.service", UNITS - 1);
     let explained = explain(&boot, &last).expect("an explanation");
     assert_eq!(explained.hops.len(), UNITS);
@@ -36,14 +36,14 @@ fn a_hundred_thousand_units_behind_each_other_are_explained_drawn_and_printed() 
     assert!(gone.saves > Usec::ZERO);
     let picture = plot::plot(&boot, &explained);
     assert!(picture.len() < 4 << 20, "{} bytes", picture.len());
-    // Each line is deeper than the one before: printed to the end it would be 20 GB.
+    // Each line is indented deeper than the one before it: the whole output would be 20 GB.
     let printed = kiln_boot_analysis::chain(&boot, &last, Usec::ZERO).expect("a finished boot");
     assert!(printed.len() < 100 << 20 && printed.ends_with("...\n"), "{} bytes", printed.len());
     assert_eq!(kiln_boot_analysis::blame(&boot).expect("a finished boot").lines().count(), UNITS);
 }
 
 #[test]
-fn a_line_of_ten_megabytes_is_read_or_refused_by_every_parser() {
+fn a_line_of_ten_megabytes_is_parsed_or_rejected_by_every_parser() {
     let long = "x".repeat(LINE);
     let unit = "Id=a.service\nInactiveExitTimestampMonotonic=5\nActiveEnterTimestampMonotonic=9\n";
     let manager = "UserspaceTimestampMonotonic=1\nFinishTimestampMonotonic=90\n";
@@ -55,7 +55,7 @@ fn a_line_of_ten_megabytes_is_read_or_refused_by_every_parser() {
     let boot = capture::parse(&format!("{manager}\n{unit}After={many}\n")).expect("a capture");
     assert_eq!(boot.unit("a.service").expect("the unit").after.len(), LINE / 10);
     let bad = capture::parse(&format!("{manager}\n{unit}InactiveExitTimestampMonotonic={}\n", "9".repeat(LINE)));
-    assert!(bad.is_err_and(|error| error.to_string().len() < 200), "what is wrong is cut short");
+    assert!(bad.is_err_and(|error| error.to_string().len() < 200), "the value in the message is cut");
     let named = format!("Id={long}.service\nInactiveExitTimestampMonotonic=5\nActiveEnterTimestampMonotonic=9\n");
     let boot = capture::parse(&format!("{manager}\n{named}")).expect("a capture");
     let explained = explain(&boot, &format!("{long}.service")).expect("an explanation");

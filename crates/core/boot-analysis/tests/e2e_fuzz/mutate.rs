@@ -1,8 +1,8 @@
-//! Inputs that nobody would write, made of ones that somebody did.
+//! Mutation of valid inputs.
 
 use crate::dice::Dice;
 
-/// What parsers stumble over.
+/// Tokens that often break parsers.
 const TOKENS: [&str; 28] = [
     "",
     "\n",
@@ -34,10 +34,10 @@ const TOKENS: [&str; 28] = [
     "\u{feff}\u{202e}\u{1f525}\u{fe0f}",
 ];
 
-/// One input after some changes. What is no UTF-8 becomes a mark, as it does for the program.
+/// A mutated input. Invalid UTF-8 is replaced, as `kiln` does.
 pub(crate) fn mutated(dice: &mut Dice, corpus: &[String]) -> String {
     let mut bytes = corpus[dice.place(corpus.len())].clone().into_bytes();
-    // Most of the time a little is wrong: what is all wrong is refused at the first line.
+    // Few mutations most of the time: a thoroughly broken input is rejected at its first line.
     let most = if dice.chance(4) { 40 } else { 4 };
     for _ in 0..=dice.place(most) {
         change(dice, &mut bytes, corpus);
@@ -49,8 +49,8 @@ fn change(dice: &mut Dice, bytes: &mut Vec<u8>, corpus: &[String]) {
     let (from, until) = range(dice, bytes.len());
     match dice.below(10) {
         0 if !bytes.is_empty() => {
-            let place = dice.place(bytes.len());
-            bytes[place] ^= 1 << dice.below(8);
+            let index = dice.place(bytes.len());
+            bytes[index] ^= 1 << dice.below(8);
         }
         1 => drop(bytes.drain(from..until)),
         2 => bytes.truncate(from),
@@ -60,8 +60,8 @@ fn change(dice: &mut Dice, bytes: &mut Vec<u8>, corpus: &[String]) {
         }
         4 | 5 => drop(bytes.splice(from..from, TOKENS[dice.place(TOKENS.len())].bytes())),
         6 => drop(bytes.splice(from..until, TOKENS[dice.place(TOKENS.len())].bytes())),
-        7 => lines(dice, bytes),
-        8 => number(dice, bytes),
+        7 => swap_lines(dice, bytes),
+        8 => replace_number(dice, bytes),
         _ => {
             let other = corpus[dice.place(corpus.len())].as_bytes();
             let (start, end) = range(dice, other.len());
@@ -70,26 +70,26 @@ fn change(dice: &mut Dice, bytes: &mut Vec<u8>, corpus: &[String]) {
     }
 }
 
-/// A stretch, mostly short.
+/// A random range, mostly short.
 fn range(dice: &mut Dice, length: usize) -> (usize, usize) {
     let from = dice.place(length + 1);
     let longest = if dice.chance(8) { length } else { 40 };
     (from, (from + dice.place(longest + 1)).min(length))
 }
 
-/// Exchanges two lines.
-fn lines(dice: &mut Dice, bytes: &mut Vec<u8>) {
+/// Swaps two lines.
+fn swap_lines(dice: &mut Dice, bytes: &mut Vec<u8>) {
     let mut all: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     let (one, other) = (dice.place(all.len()), dice.place(all.len()));
     all.swap(one, other);
     *bytes = all.join(&b'\n');
 }
 
-/// Puts another number in the place of one.
-fn number(dice: &mut Dice, bytes: &mut Vec<u8>) {
+/// Replaces a number.
+fn replace_number(dice: &mut Dice, bytes: &mut Vec<u8>) {
     let start = dice.place(bytes.len() + 1);
-    let Some(from) = (start..bytes.len()).find(|place| bytes[*place].is_ascii_digit()) else { return };
-    let until = (from..bytes.len()).find(|place| !bytes[*place].is_ascii_digit()).unwrap_or(bytes.len());
+    let Some(from) = (start..bytes.len()).find(|index| bytes[*index].is_ascii_digit()) else { return };
+    let until = (from..bytes.len()).find(|index| !bytes[*index].is_ascii_digit()).unwrap_or(bytes.len());
     let other = match dice.below(5) {
         0 => u64::MAX.to_string(),
         1 => "0".to_owned(),

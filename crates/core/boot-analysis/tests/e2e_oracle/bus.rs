@@ -1,4 +1,4 @@
-//! A `systemd1` that says what it is told to, on a private socket: enough of D-Bus for Debian's own `systemd-analyze` and `systemctl`.
+//! A fake `org.freedesktop.systemd1` on a private socket, with enough of D-Bus for Debian's `systemd-analyze`.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -9,47 +9,47 @@ use std::thread;
 
 use kiln_boot_analysis::{Boot, Unit, Usec};
 
-/// What the bus answers from.
+/// The boot that the fake manager reports.
 pub(crate) struct Fake {
     boot: Boot,
-    /// Object path to unit.
+    /// Object path to unit name.
     paths: HashMap<String, String>,
 }
 
 impl Fake {
-    /// Serves a boot below a folder that is used as `XDG_RUNTIME_DIR`, for as long as the process lives.
+    /// Serves a boot in a folder that is used as `XDG_RUNTIME_DIR`, until the process ends.
     pub(crate) fn serve(boot: Boot, folder: &Path) -> io::Result<()> {
-        let place = folder.join("systemd");
-        std::fs::create_dir_all(&place)?;
-        let listener = UnixListener::bind(place.join("private"))?;
+        let folder = folder.join("systemd");
+        std::fs::create_dir_all(&folder)?;
+        let listener = UnixListener::bind(folder.join("private"))?;
         let names = boot.units.keys().chain(boot.aliases.keys());
         let paths = names.map(|name| (object_path(name.as_str()), boot.id(name.as_str()).to_owned())).collect();
         let fake = Arc::new(Self { boot, paths });
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let fake = Arc::clone(&fake);
-                // A client that hangs up ends its thread.
-                thread::spawn(move || fake.talk(stream));
+                // The thread ends when the client disconnects.
+                thread::spawn(move || fake.handle(stream));
             }
         });
         Ok(())
     }
 
-    fn talk(&self, mut stream: UnixStream) -> io::Result<()> {
-        greet(&mut stream)?;
+    fn handle(&self, mut stream: UnixStream) -> io::Result<()> {
+        authenticate(&mut stream)?;
         let mut serial = 0;
         loop {
             let call = Call::read(&mut stream)?;
             serial += 1;
             let message = match self.answer(&call) {
                 Some((signature, body)) => reply(serial, call.serial, signature, &body),
-                None => refusal(serial, call.serial),
+                None => unknown_object(serial, call.serial),
             };
             stream.write_all(&message)?;
         }
     }
 
-    /// None where there is no such unit.
+    /// `None` if there is no such unit.
     fn answer(&self, call: &Call) -> Option<(&'static str, Vec<u8>)> {
         let mut out = Out::default();
         let answer = match (call.member.as_str(), call.arguments.as_slice()) {
@@ -97,8 +97,8 @@ impl Fake {
     }
 
     fn after(&self, unit: &str) -> Vec<String> {
-        let found = self.boot.units.get(unit);
-        found.map(|unit| unit.after.iter().map(ToString::to_string).collect()).unwrap_or_default()
+        let unit = self.boot.units.get(unit);
+        unit.map(|unit| unit.after.iter().map(ToString::to_string).collect()).unwrap_or_default()
     }
 
     fn unit_properties(&self, out: &mut Out, name: &str) {
@@ -138,7 +138,7 @@ fn times(unit: &Unit) -> [(&'static str, Option<Usec>); 4] {
     ]
 }
 
-/// systemd's escape: what is no letter or digit becomes `_` and two hex digits.
+/// systemd's escaping: every byte but letters and digits becomes `_` and two hex digits.
 fn object_path(name: &str) -> String {
     let escaped: String = name
         .bytes()
@@ -152,8 +152,8 @@ fn object_path(name: &str) -> String {
     format!("/org/freedesktop/systemd1/unit/{escaped}")
 }
 
-/// Takes whatever the client says it is: the socket's folder is the test's own.
-fn greet(stream: &mut UnixStream) -> io::Result<()> {
+/// Accepts every client: only the test can reach the socket.
+fn authenticate(stream: &mut UnixStream) -> io::Result<()> {
     let mut line = Vec::new();
     let mut byte = [0];
     stream.read_exact(&mut byte)?;
@@ -176,7 +176,7 @@ fn greet(stream: &mut UnixStream) -> io::Result<()> {
     }
 }
 
-/// A method call: what of it matters.
+/// The relevant parts of a method call.
 struct Call {
     serial: u32,
     path: String,
@@ -243,7 +243,7 @@ fn reply(serial: u32, to: u32, signature: &str, body: &[u8]) -> Vec<u8> {
     message(2, [serial, to], fields, body)
 }
 
-fn refusal(serial: u32, to: u32) -> Vec<u8> {
+fn unknown_object(serial: u32, to: u32) -> Vec<u8> {
     let mut fields = Out::default();
     fields.0.extend([4, 1, b's', 0]);
     fields.text("org.freedesktop.DBus.Error.UnknownObject");
@@ -267,7 +267,7 @@ fn message(kind: u8, [serial, to]: [u32; 2], mut fields: Out, body: &[u8]) -> Ve
     message.0
 }
 
-/// Bytes in D-Bus' form.
+/// A writer of the D-Bus wire format.
 #[derive(Default)]
 struct Out(Vec<u8>);
 

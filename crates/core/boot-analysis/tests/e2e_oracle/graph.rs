@@ -1,4 +1,4 @@
-//! Random boots: ties, loops, failed and late units, orders on units that do not exist.
+//! Random boots with ties, ordering cycles, aliases, failed and late units, and orderings after units that do not exist.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,10 @@ use kiln_boot_analysis::{Boot, Manager, Unit, UnitName, Usec};
 
 use crate::dice::Dice;
 
-/// Names with everything that systemd escapes.
+/// The oracle runs `systemd-analyze --user`, which counts times from the start of the manager, as it does in a container.
+const CONTAINER: &str = "systemd-nspawn";
+
+/// A unit name, some with characters that systemd escapes.
 fn name(index: u64, dice: &mut Dice) -> String {
     let kinds = ["service", "target", "socket", "mount", "device", "slice"];
     let kind = kinds[dice.place(kinds.len())];
@@ -18,17 +21,19 @@ fn name(index: u64, dice: &mut Dice) -> String {
     }
 }
 
-/// A boot of the user scope: PID 1's beginning is zero for the tool, and every time is at or after it.
+/// A random boot. No time is before the start of user space: `systemd-analyze --user` would abort.
 pub(crate) fn boot(seed: u64) -> Boot {
     let mut dice = Dice::new(seed);
     let userspace = 1_000 + dice.below(5_000_000);
     let count = 2 + dice.below(24);
     let names: Vec<String> = (0..count).map(|index| name(index, &mut dice)).collect();
-    // Coarse times make ties, fine ones do not.
+    // Coarse times cause ties.
     let grain = [1, 1_000, 250_000, 1_000_000][dice.place(4)];
     let length = 1 + dice.below(3) * 40_000_000 + dice.below(200_000_000);
     let finish = userspace + length;
-    let at = |dice: &mut Dice| userspace + dice.below(length * 5 / 4) / grain * grain;
+    // In every fifth boot, units start within 50 µs of user space. One that starts in the same microsecond counts as not started.
+    let spread = if seed % 5 == 4 { 50 } else { length * 5 / 4 };
+    let at = |dice: &mut Dice| userspace + dice.below(spread) / grain * grain;
     let mut units = BTreeMap::new();
     for (index, name) in names.iter().enumerate() {
         let activating = if dice.chance(10) { 0 } else { at(&mut dice) };
@@ -37,11 +42,11 @@ pub(crate) fn boot(seed: u64) -> Boot {
         let ends = Usec(activating + took);
         let zero = Usec::ZERO;
         match dice.below(8) {
-            // Failed: it never was active.
+            // Failed before it was active.
             0 if activating > 0 => {
                 (unit.activated, unit.deactivating, unit.deactivated) = (Some(zero), Some(zero), Some(ends));
             }
-            // Active before PID 1 of this scope, as after a reload.
+            // Active since the start of the manager, as after a reload.
             1 if activating > 0 => (unit.activated, unit.deactivated) = (Some(Usec(userspace)), Some(zero)),
             _ if activating > 0 => (unit.activated, unit.deactivated) = (Some(ends), Some(zero)),
             _ => (unit.activated, unit.deactivated) = (Some(zero), Some(zero)),
@@ -50,6 +55,8 @@ pub(crate) fn boot(seed: u64) -> Boot {
         unit.after = (0..orders)
             .map(|_| match dice.below(12) {
                 0 => "missing.service".into(),
+                // An alias. systemd writes primary names here, and systemd-analyze skips anything else.
+                1 if seed.is_multiple_of(2) => "default.target".into(),
                 _ => UnitName::from(names[dice.place(names.len())].as_str()),
             })
             .collect();
@@ -57,6 +64,14 @@ pub(crate) fn boot(seed: u64) -> Boot {
         units.insert(UnitName::from(name.as_str()), unit);
     }
     let root = UnitName::from(names[0].as_str());
+    // In every third boot the unit behind the alias `default.target` is in an ordering cycle.
+    if seed % 3 == 1 {
+        let other = UnitName::from(names[1 + dice.place(names.len() - 1)].as_str());
+        for (one, two) in [(&root, &other), (&other, &root)] {
+            let after = &mut units.get_mut(one).expect("a unit").after;
+            after.push(two.clone());
+        }
+    }
     Boot {
         manager: Manager {
             firmware: Some(Usec::ZERO),
@@ -64,6 +79,7 @@ pub(crate) fn boot(seed: u64) -> Boot {
             initrd: Some(Usec::ZERO),
             userspace: Some(Usec(userspace)),
             finish: Some(Usec(finish)),
+            virtualization: Some(CONTAINER.to_owned()),
             ..Manager::default()
         },
         units,
@@ -72,41 +88,30 @@ pub(crate) fn boot(seed: u64) -> Boot {
     }
 }
 
-/// A boot in which each unit waits for the next; at every so many steps for two that were ready at once.
+/// A boot in which each unit waits for the next one, and every `every` steps for a second one that was ready at the same time.
 pub(crate) fn ladder(depth: usize, every: usize) -> Boot {
     let mut units = BTreeMap::new();
-    let mut add = |name: String, place: usize, after: Vec<UnitName>| {
-        let at = Some(Usec(2_000_000 + (depth - place) as u64 * 1_000));
+    let mut add = |name: String, level: usize, after: Vec<UnitName>| {
+        let at = Some(Usec(2_000_000 + (depth - level) as u64 * 1_000));
         let zero = Some(Usec::ZERO);
         let index = units.len();
         let unit = Unit { index, activating: at, activated: at, deactivated: zero, after, ..Unit::default() };
         units.insert(UnitName::from(name), unit);
     };
-    for place in 0..depth {
-        let mut after = vec![format!("step{}.target", place + 1).into()];
-        if place % every == 0 {
-            after.push(format!("twin{}.target", place + 1).into());
-            add(format!("twin{}.target", place + 1), place + 1, Vec::new());
+    for level in 0..depth {
+        let mut after = vec![format!("step{}.target", level + 1).into()];
+        if level % every == 0 {
+            after.push(format!("twin{}.target", level + 1).into());
+            add(format!("twin{}.target", level + 1), level + 1, Vec::new());
         }
-        add(format!("step{place}.target"), place, after);
+        add(format!("step{level}.target"), level, after);
     }
     add(format!("step{depth}.target"), depth, Vec::new());
-    let manager = Manager { userspace: Some(Usec(1_000_000)), finish: Some(Usec(9_000_000)), ..Manager::default() };
+    let manager = Manager {
+        userspace: Some(Usec(1_000_000)),
+        finish: Some(Usec(9_000_000)),
+        virtualization: Some(CONTAINER.to_owned()),
+        ..Manager::default()
+    };
     Boot { manager, units, ..Boot::default() }
-}
-
-/// The same boot as the tool sees it in the user scope: counted from PID 1.
-pub(crate) fn from_pid_1(boot: &Boot) -> Boot {
-    let start = boot.userspace();
-    let shift = |time: Option<Usec>| time.map(|time| if time > Usec::ZERO { time - start } else { time });
-    let mut shifted = boot.clone();
-    shifted.manager.finish = shift(boot.manager.finish);
-    shifted.manager.userspace = Some(Usec::ZERO);
-    for unit in shifted.units.values_mut() {
-        unit.activating = shift(unit.activating);
-        unit.activated = shift(unit.activated);
-        unit.deactivating = shift(unit.deactivating);
-        unit.deactivated = shift(unit.deactivated);
-    }
-    shifted
 }

@@ -1,12 +1,12 @@
-//! Pictures as a real browser lays them out.
+//! Measures pictures in a real browser.
 
 use std::process::Command;
 use std::time::Duration;
 
 use serde::Deserialize;
-use testkit::Part;
+use testkit::TestDep;
 
-/// Far more than a start and a thousand labels need on a busy machine.
+/// Much longer than a start of the browser and a thousand labels take on a busy machine.
 const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Left, top, right and bottom, in pixels of the picture.
@@ -29,21 +29,21 @@ pub(crate) struct Bar {
     pub hover: String,
 }
 
-/// What a browser makes of a picture.
+/// The layout of a picture.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Measured {
-    /// Why it is no picture at all.
+    /// The parser error, if the picture is not valid XML.
     pub error: Option<String>,
     pub view: [f64; 2],
-    /// How large it is when nobody scales it.
+    /// Natural size.
     pub size: [f64; 2],
     pub texts: Vec<Label>,
     pub bars: Vec<Bar>,
     pub marks: Vec<Place>,
 }
 
-/// Lays out all of them, in one start of the browser.
+/// Measures all pictures with one start of the browser.
 pub(crate) fn measure(pictures: &[String]) -> Vec<Measured> {
     let folder = tempfile::tempdir().expect("a folder");
     let (head, script) = include_str!("measure.html").split_once("<body>\n").expect("a page");
@@ -56,11 +56,11 @@ pub(crate) fn measure(pictures: &[String]) -> Vec<Measured> {
         .collect();
     let page = folder.path().join("page.html");
     std::fs::write(&page, format!("{head}<body>\n{}{script}", sources.concat())).expect("a page");
-    let mut browser = Command::new(testkit::require(Part::Chromium));
+    let mut browser = Command::new(testkit::require(TestDep::Chromium));
     browser
-        // Chromium's own sandbox does not work for root, nor in most containers; the page is ours.
+        // Chromium's sandbox does not work as root or in most containers, and the page is trusted.
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
-        // Nothing leaves this machine: no name resolves, and what would go out goes to a port that nobody listens at.
+        // No network traffic: names do not resolve, and the proxy is a closed port.
         .args([
             "--disable-background-networking",
             "--host-resolver-rules=MAP * ~NOTFOUND",

@@ -1,7 +1,7 @@
-//! The picture of a boot, laid out by a real browser: everything is inside, apart from each other, and large enough to be read.
+//! Lays out pictures of boots in a real browser: no label leaves the picture, overlaps another one or is too small to read.
 
 mod browser;
-#[expect(dead_code, reason = "what is to be found is for the scores")]
+#[expect(dead_code, reason = "expected findings are used by the other test")]
 #[path = "../planted/cause.rs"]
 mod cause;
 mod check;
@@ -47,14 +47,14 @@ fn recorded() -> Case {
     Case::new("recorded", &capture::parse(&text).expect("a capture"), "multi-user.target")
 }
 
-/// A boot with something planted, and so many units beside it, of names that nobody would give.
-fn random(seed: u64, beside: usize) -> Case {
+/// A boot with a planted cause and many more units with unusual names.
+fn random(seed: u64, others: usize) -> Case {
     let mut dice = Dice::new(seed + 50_000);
     let (mut world, spine) = World::quiet(&mut dice);
     let cause = Cause::ALL[dice.place(Cause::ALL.len())];
     let index = dice.place(spine.0.len());
     plant(&mut world, &spine, index, cause, &mut dice);
-    for index in 0..beside {
+    for index in 0..others {
         let name = match dice.below(5) {
             0 => format!("dev-disk-by\\x2did-{}.device", "x".repeat(dice.place(200))),
             1 => format!("<{index}&\"ü漢字>.service"),
@@ -69,7 +69,7 @@ fn random(seed: u64, beside: usize) -> Case {
 }
 
 #[test]
-fn every_label_is_inside_apart_and_readable() {
+fn labels_are_inside_the_picture_readable_and_do_not_overlap() {
     let mut cases = vec![
         pasted("network", include_str!("../aks_boot/network.txt")),
         pasted("preprovisioned", include_str!("../aks_boot/preprovisioned.txt")),
@@ -82,43 +82,43 @@ fn every_label_is_inside_apart_and_readable() {
     let pictures: Vec<String> = cases.iter().map(|case| case.svg.clone()).collect();
     let measured = measure(&pictures);
     for (case, measured) in cases.iter().zip(&measured) {
-        let found = case.problems(measured);
-        assert!(found.is_empty(), "{}: {} problems:\n{}", case.name, found.len(), found.join("\n"));
-        assert!(measured.texts.len() > 10 && measured.bars.len() > 5, "{}: something was measured", case.name);
+        let problems = case.problems(measured);
+        assert!(problems.is_empty(), "{}: {} problems:\n{}", case.name, problems.len(), problems.join("\n"));
+        assert!(measured.texts.len() > 10 && measured.bars.len() > 5, "{}: too few elements were measured", case.name);
     }
     let thousand = &measured[5];
     assert!(thousand.bars.len() > 1_000, "{} bars", thousand.bars.len());
-    // The way is what is asked for: it stands on the first screen, however much there is beside it.
-    let lowest = thousand.bars.iter().filter(|bar| bar.classes.contains("way")).map(|bar| bar.place[3]);
+    // The chain must fit on the first screen however many other units there are.
+    let lowest = thousand.bars.iter().filter(|bar| bar.classes.contains("chain")).map(|bar| bar.place[3]);
     assert!(lowest.fold(0.0, f64::max) < 900.0);
 }
 
-/// The check itself: each picture is spoilt in one way, and that is what is found.
+/// Tests the checks: each picture has one defect, which must be found.
 #[test]
-fn a_spoilt_picture_is_told() {
+fn defects_of_a_picture_are_found() {
     let case = recorded();
-    let spoil = |from: &str, to: &str| {
-        assert!(case.svg.contains(from), "nothing to spoil: {from}");
+    let replace = |from: &str, to: &str| {
+        assert!(case.svg.contains(from), "not in the picture: {from}");
         case.svg.replacen(from, to, 1)
     };
-    let label = case.svg.lines().find(|line| line.contains("way-name")).expect("a label").to_owned();
+    let label = case.svg.lines().find(|line| line.contains("chain-name")).expect("a label").to_owned();
     let (_, bar) = case.svg.split_once("class=\"bar run\"").expect("a bar");
     let (_, hover) = bar.split_once("<title>").expect("its hover text");
     let hover = format!("<title>{}</title>", hover.split_once("</title>").expect("its end").0);
     let away = label.replacen(" x=\"", " x=\"-9", 1);
-    let spoilt = [
-        (spoil(&label, &away), "leaves the picture"),
-        (spoil(&label, &format!("{label}\n{label}")), "lie on each other"),
-        (spoil(&hover, ""), "says nothing"),
-        (spoil(".s11{font-size:11px}", ".s11{font-size:6px}"), "px high"),
-        (spoil("class=\"mark\"", "class=\"line\""), "0 marks"),
-        (spoil("class=\"bar way\"", "class=\"bar run\""), "hops have"),
-        (spoil(".way{fill:#c2410c}", ".way{fill:#94a3b8}"), "as the rest"),
-        (spoil("</svg>", "</sgv>"), "no XML"),
+    let defects = [
+        (replace(&label, &away), "leaves the picture"),
+        (replace(&label, &format!("{label}\n{label}")), "overlap"),
+        (replace(&hover, ""), "has no hover text"),
+        (replace(".s11{font-size:11px}", ".s11{font-size:6px}"), "px high"),
+        (replace("class=\"mark\"", "class=\"line\""), "0 marks"),
+        (replace("class=\"bar chain\"", "class=\"bar run\""), "hops have"),
+        (replace(".chain{fill:#c2410c}", ".chain{fill:#94a3b8}"), "same colour as other units"),
+        (replace("</svg>", "</sgv>"), "not valid XML"),
     ];
-    let pictures: Vec<String> = spoilt.iter().map(|(svg, _)| svg.clone()).collect();
-    for (measured, (_, wanted)) in measure(&pictures).iter().zip(&spoilt) {
-        let found = case.problems(measured);
-        assert!(found.iter().any(|problem| problem.contains(wanted)), "{wanted}: {found:?}");
+    let pictures: Vec<String> = defects.iter().map(|(svg, _)| svg.clone()).collect();
+    for (measured, (_, wanted)) in measure(&pictures).iter().zip(&defects) {
+        let problems = case.problems(measured);
+        assert!(problems.iter().any(|problem| problem.contains(wanted)), "{wanted}: {problems:?}");
     }
 }

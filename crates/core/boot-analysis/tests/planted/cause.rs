@@ -1,4 +1,4 @@
-//! Causes of a late kubelet, planted where they count, and what is to be found of each.
+//! Causes of a late kubelet, and the finding expected for each.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use kiln_boot_analysis::explain::{FindingKind, MANAGER, Wait};
 use crate::dice::Dice;
 use crate::world::{Planned, Spine, World};
 
-/// What can be planted.
+/// A cause that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     SlowUnit,
@@ -40,43 +40,43 @@ impl Cause {
         Self::TwoAtOnce,
     ];
 
-    /// Those that take a unit of the way each, so that several can be planted at once.
-    pub(crate) const OF_A_UNIT: [Self; 6] =
+    /// Causes that affect only one unit, so that several can be combined.
+    pub(crate) const COMBINABLE: [Self; 6] =
         [Self::SlowUnit, Self::OutsideWait, Self::Device, Self::Pause, Self::WaitOnline, Self::CloudFinal];
 }
 
-/// What is to be found.
+/// The expected finding.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub kind: FindingKind,
-    /// The unit, with those that hold up as much beside it: of these any may be the one that is named first.
+    /// The unit and those that ran in parallel, in any order.
     pub units: BTreeSet<String>,
     pub saves: u64,
-    /// What the wait of the unit is called, where the cause is one.
+    /// The cause of the wait, if the cause is one.
     pub wait: Option<Wait>,
 }
 
-/// What was planted.
+/// A planted cause.
 pub(crate) struct Plant {
     pub cause: Cause,
     pub unit: String,
 }
 
-/// So long is what is planted, at least: more than all that is quiet together.
+/// A duration that is longer than all undisturbed units together.
 fn long(dice: &mut Dice) -> u64 {
     2_000_000 + dice.below(40_000_000)
 }
 
-/// Plants a cause at a unit of the way.
+/// Plants a cause at a unit of the spine.
 pub(crate) fn plant(world: &mut World, spine: &Spine, index: usize, cause: Cause, dice: &mut Dice) -> Plant {
     let mut place = spine.0[index];
     match cause {
         Cause::SlowUnit => world.units[place].run = long(dice),
         Cause::QueueBehindOne => {
-            // A crowd waits for one, and kubelet for the crowd.
+            // Many units wait for this one, and kubelet waits for all of them.
             world.units[place].run = long(dice);
-            for crowd in 0..10 + dice.below(30) {
-                let name = format!("crowd{crowd}.service");
+            for number in 0..10 + dice.below(30) {
+                let name = format!("crowd{number}.service");
                 let unit =
                     world.add(Planned { name, after: vec![place], run: dice.below(50_000), ..Planned::default() });
                 world.kubelet().after.push(unit);
@@ -84,17 +84,17 @@ pub(crate) fn plant(world: &mut World, spine: &Spine, index: usize, cause: Cause
         }
         Cause::OutsideWait => world.units[place].outside = long(dice),
         Cause::Timer => {
-            // Its trigger was there from the beginning, as timers are.
+            // Timers are active from the start of the boot.
             let timer = spine.0[0];
             "late.timer".clone_into(&mut world.units[timer].name);
-            (world.units[timer].run, world.units[timer].goes) = (0, false);
+            (world.units[timer].run, world.units[timer].is_transient) = (0, false);
             place = spine.0[index.max(1)];
             world.units[place].outside = long(dice);
             world.units[place].triggered_by = Some(timer);
         }
         Cause::Device => {
             world.units[place].name = format!("dev-disk-{place}.device");
-            (world.units[place].run, world.units[place].goes) = (0, false);
+            (world.units[place].run, world.units[place].is_transient) = (0, false);
             world.units[place].outside = long(dice);
         }
         Cause::Pause => {
@@ -111,7 +111,7 @@ pub(crate) fn plant(world: &mut World, spine: &Spine, index: usize, cause: Cause
             world.units[place].run = long(dice);
         }
         Cause::AfterMultiUser => {
-            // Everything else that is enabled, of which kubelet needs nothing.
+            // An enabled unit that kubelet does not need.
             let enabled = world.add(Planned { name: "enabled.service".into(), run: long(dice), ..Planned::default() });
             let target =
                 Planned { name: "multi-user.target".into(), queue: 5_000, after: vec![enabled], ..Planned::default() };
@@ -126,8 +126,8 @@ pub(crate) fn plant(world: &mut World, spine: &Spine, index: usize, cause: Cause
         }
         Cause::Generators => world.loaded += long(dice),
         Cause::TwoAtOnce => {
-            // Both right before kubelet: they end together, or nearly so.
-            place = *spine.0.last().expect("a way");
+            // Both are directly before kubelet and end at nearly the same time.
+            place = *spine.0.last().expect("a spine");
             world.units[place].run = long(dice);
             let mut twin = world.units[place].clone();
             "twin.service".clone_into(&mut twin.name);
@@ -140,9 +140,9 @@ pub(crate) fn plant(world: &mut World, spine: &Spine, index: usize, cause: Cause
 }
 
 impl Plant {
-    /// What is to be found of it, when everything is planted. What it saves is reckoned by the plan, made again without the cause.
+    /// The expected finding. The saving is computed by simulating the boot again without the cause.
     pub(crate) fn expected(&self, world: &World) -> Expected {
-        let place = world.place(&self.unit);
+        let place = world.index(&self.unit);
         let quick = |world: &mut World| world.units[place].run = 0;
         let at_once = |world: &mut World| (world.units[place].outside, world.units[place].queue) = (0, 0);
         let mut units = BTreeSet::from([self.unit.clone()]);
@@ -157,13 +157,13 @@ impl Plant {
             }
             Cause::Device => (FindingKind::Device, world.saves(at_once), Some(Wait::Device)),
             Cause::AfterBoot => {
-                // While something else still runs the boot is not over, and nobody can tell.
+                // While another unit still starts, the boot has not finished and the cause is unknown.
                 let is_over = world.times()[place].0 > world.finish();
                 let wait = if is_over { Wait::AfterBoot } else { Wait::Unknown };
                 (FindingKind::Outside, world.saves(at_once), Some(wait))
             }
             Cause::AfterMultiUser => {
-                let target = world.place("multi-user.target");
+                let target = world.index("multi-user.target");
                 (FindingKind::Order, world.saves(|world| world.kubelet().after.retain(|after| *after != target)), None)
             }
             Cause::Generators => {
@@ -171,7 +171,7 @@ impl Plant {
                 (FindingKind::Manager, world.saves(|world| world.loaded = world.userspace), None)
             }
             Cause::TwoAtOnce => {
-                let twin = world.place("twin.service");
+                let twin = world.index("twin.service");
                 units.insert("twin.service".to_owned());
                 let both = |world: &mut World| (world.units[place].run, world.units[twin].run) = (0, 0);
                 (FindingKind::Slow, world.saves(both), None)

@@ -1,43 +1,43 @@
-//! A boot that is made forward: units run, queue and wait as planned, and the record is what systemd would have written of it.
+//! A simulated boot: units queue, wait and run as planned, and the capture is what systemd would record.
 
 use std::fmt::Write as _;
 
 use crate::dice::Dice;
 
-/// A unit as it was planned, in microseconds.
+/// A planned unit; times are in microseconds.
 #[derive(Clone, Default)]
 pub(crate) struct Planned {
     pub name: String,
     pub run: u64,
-    /// Until the manager takes it up: always less than a wait for something outside.
+    /// Time until the manager starts it; always shorter than a wait for something outside systemd.
     pub queue: u64,
-    /// For something outside systemd.
+    /// Wait for something outside systemd.
     pub outside: u64,
-    /// Places of the units that it is ordered after, all of them before its own.
+    /// Indices of the units that it is ordered after, all smaller than its own.
     pub after: Vec<usize>,
     pub triggered_by: Option<usize>,
-    /// A oneshot that is gone when it is done was never active.
-    pub goes: bool,
+    /// A oneshot without `RemainAfterExit=`, which is never active.
+    pub is_transient: bool,
 }
 
-/// A whole boot. The unit in question is the last of the plan.
+/// A whole boot. The last unit is kubelet.
 #[derive(Clone)]
 pub(crate) struct World {
     pub userspace: u64,
-    /// When PID 1 has loaded its units.
+    /// When PID 1 had loaded the units.
     pub loaded: u64,
     pub units: Vec<Planned>,
-    /// The boot's jobs are done before the last unit is asked for.
+    /// The boot finishes before the last unit is started.
     pub finish_before_last: bool,
 }
 
-/// The way that is planted on: these are ordered after each other, and kubelet after the last.
+/// Units that are ordered after each other, with kubelet after the last one. Causes are planted here.
 pub(crate) struct Spine(pub Vec<usize>);
 
 impl World {
-    /// A boot of short units in layers. Nothing in it is worth a finding, and the longest way takes less than a second.
+    /// A boot of short units in layers. The longest chain takes less than a second, so there are no findings.
     pub(crate) fn quiet(dice: &mut Dice) -> (Self, Spine) {
-        // Coarse times make ties.
+        // Coarse times cause ties.
         let grain = [1, 1_000, 10_000][dice.place(3)];
         let userspace = 1_000 + dice.below(4_000_000);
         let loaded = userspace + 1_000 + dice.below(300_000) / grain * grain;
@@ -64,23 +64,23 @@ impl World {
     fn short(&mut self, dice: &mut Dice, name: String, before: &[usize], grain: u64) -> usize {
         let after = before.iter().copied().filter(|_| dice.chance(3)).collect();
         let (run, queue) = (dice.below(60_000) / grain * grain, dice.below(20_000) / grain * grain);
-        let goes = dice.chance(6);
-        self.units.push(Planned { name, run, queue, after, goes, ..Planned::default() });
+        let is_transient = dice.chance(6);
+        self.units.push(Planned { name, run, queue, after, is_transient, ..Planned::default() });
         self.units.len() - 1
     }
 
     pub(crate) fn kubelet(&mut self) -> &mut Planned {
-        self.units.last_mut().expect("a unit in question")
+        self.units.last_mut().expect("kubelet")
     }
 
-    /// Puts a unit before kubelet and says where.
+    /// Inserts a unit before kubelet and returns its index.
     pub(crate) fn add(&mut self, unit: Planned) -> usize {
         let place = self.units.len() - 1;
         self.units.insert(place, unit);
         place
     }
 
-    /// When each began and was ready.
+    /// Start and end of each unit.
     pub(crate) fn times(&self) -> Vec<(u64, u64)> {
         let mut times: Vec<(u64, u64)> = Vec::new();
         for unit in &self.units {
@@ -91,7 +91,7 @@ impl World {
         times
     }
 
-    /// How much earlier the last unit begins in a boot that is changed.
+    /// How much earlier kubelet starts after a change.
     pub(crate) fn saves(&self, change: impl FnOnce(&mut Self)) -> u64 {
         let mut changed = self.clone();
         change(&mut changed);
@@ -99,18 +99,18 @@ impl World {
         began(self) - began(&changed)
     }
 
-    pub(crate) fn place(&self, name: &str) -> usize {
+    pub(crate) fn index(&self, name: &str) -> usize {
         self.units.iter().position(|unit| unit.name == name).unwrap_or_else(|| panic!("no unit {name}"))
     }
 
-    /// When the last job of the boot was done.
+    /// End of the boot.
     pub(crate) fn finish(&self) -> u64 {
         let times = self.times();
         let boots = &times[..times.len() - usize::from(self.finish_before_last)];
         boots.iter().map(|(_, ready)| *ready).max().unwrap_or(self.loaded) + 1_000
     }
 
-    /// What `systemctl show` prints of it.
+    /// The output of `systemctl show`.
     pub(crate) fn capture(&self) -> String {
         let times = self.times();
         let finish = self.finish();
@@ -122,7 +122,7 @@ impl World {
             let names = |places: &[usize]| {
                 places.iter().map(|place| self.units[*place].name.as_str()).collect::<Vec<_>>().join(" ")
             };
-            let (active, gone) = if unit.goes { (0, ready) } else { (ready, 0) };
+            let (active, gone) = if unit.is_transient { (0, ready) } else { (ready, 0) };
             let _ = write!(
                 text,
                 "\nId={name}\nNames={name}\nAfter={}\nTriggeredBy={}\nInactiveExitTimestampMonotonic={began}\n\

@@ -1,6 +1,6 @@
-//! A small generator: the same seed gives the same throws everywhere.
+//! A small random number generator with reproducible results.
 
-/// The generator.
+/// xorshift64*, which is good enough for choosing test cases.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -8,9 +8,8 @@ impl Dice {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below a limit.
+    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        // xorshift64*: good enough to choose by.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -21,7 +20,7 @@ impl Dice {
         self.below(one_in) == 0
     }
 
-    /// A place in something of this length.
+    /// An index into something of this length.
     pub(crate) fn place(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }

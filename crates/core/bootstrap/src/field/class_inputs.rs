@@ -1,43 +1,43 @@
-//! What a class of nodes sets: machine, image, system and kubelet.
+//! Inputs that an `AKSNodeClass` sets: machine, image, operating system and kubelet.
 
-use super::Form::{Bool, Int, List, Map, Text};
+use super::ValueType::{Bool, Int, List, Map, Text};
 use super::inputs::Change::{Config, Node, Outside};
 use super::inputs::{Row, row};
-use crate::kind::Kind;
+use crate::provenance::SourceKind;
 
-const CLASS: &[Kind] = &[Kind::NodeClass];
-const SYSTEM: &[Kind] = &[Kind::Settings, Kind::NodeClass];
-const IMAGE: &[Kind] = &[Kind::Detected, Kind::NodeClass];
+const CLASS: &[SourceKind] = &[SourceKind::NodeClass];
+const SYSTEM: &[SourceKind] = &[SourceKind::Settings, SourceKind::NodeClass];
+const IMAGE: &[SourceKind] = &[SourceKind::Detected, SourceKind::NodeClass];
 
-/// What a class sets. The default is JSON; an empty one is the empty value of the form.
+/// Inputs of the node class. Defaults are JSON; an empty default is the empty value of the type.
 pub(super) const CLASS_INPUTS: &[Row] = &[
-    row("osDiskSizeGb", "The size of the OS disk.", Int, CLASS, &[], "128", Node),
+    row("osDiskSizeGb", "Size of the OS disk in GB.", Int, CLASS, &[], "128", Node),
     row(
         "imageFamily",
-        "`Ubuntu`, `Ubuntu2204`, `Ubuntu2404`, `AzureLinux`, `Gallery` or `Prototype`.",
+        "Image family: `Ubuntu`, `Ubuntu2204`, `Ubuntu2404`, `AzureLinux`, `Gallery` or `Prototype`.",
         Text,
         CLASS,
         &[],
         "\"Ubuntu\"",
         Node,
     ),
-    row("imageId", "The image.", Text, IMAGE, &[], "", Node),
-    row("fipsMode", "`FIPS` or `Disabled`.", Text, CLASS, &[], "\"Disabled\"", Node),
-    row("tags", "Tags of the class's machines.", Map, CLASS, &[], "", Outside),
+    row("imageId", "Resource ID of the image.", Text, IMAGE, &[], "", Node),
+    row("fipsMode", "FIPS mode: `FIPS` or `Disabled`.", Text, CLASS, &[], "\"Disabled\"", Node),
+    row("tags", "Tags of the machines of this class. Overrides `additionalTags`.", Map, CLASS, &[], "", Outside),
     row(
         "maxPods",
-        "How many pods a node takes; else by the network.",
+        "Maximum number of pods per node. If 0, it depends on the network plugin.",
         Int,
         CLASS,
         &[],
         "",
         Config("spec.kubelet.configuration"),
     ),
-    row("gpuMode", "`Driver` or `None`.", Text, CLASS, &[], "\"Driver\"", Node),
-    row("artifactStreaming", "Whether images are streamed.", Bool, CLASS, &[], "", Node),
+    row("gpuMode", "GPU driver installation: `Driver` or `None`.", Text, CLASS, &[], "\"Driver\"", Node),
+    row("artifactStreaming", "Enables artifact streaming of container images.", Bool, CLASS, &[], "", Node),
     row(
         "localDnsMode",
-        "Whether nodes have a DNS server of their own: `Preferred`, `Required` or `Disabled`.",
+        "Node-local DNS server (LocalDNS): `Preferred`, `Required` or `Disabled`.",
         Text,
         CLASS,
         &[],
@@ -46,7 +46,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "localDnsVnetOverrides",
-        "How that server answers what the network's own server is asked, zone to JSON.",
+        "LocalDNS overrides for VNet DNS, as a map from zone to JSON.",
         Map,
         CLASS,
         &[],
@@ -55,7 +55,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "localDnsKubeOverrides",
-        "How that server answers what the cluster's server is asked, zone to JSON.",
+        "LocalDNS overrides for cluster DNS, as a map from zone to JSON.",
         Map,
         CLASS,
         &[],
@@ -64,18 +64,18 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "sysctls",
-        "Kernel settings over those that every node gets, by the kernel's names.",
+        "Additional sysctls by kernel name. They override the defaults of every node.",
         Map,
         SYSTEM,
         &[],
         "",
         Config("spec.os.sysctl"),
     ),
-    row("encryptionAtHost", "Whether the host encrypts caches and temporary disks.", Bool, CLASS, &[], "", Node),
-    row("trustedLaunch", "Whether the firmware measures what boots.", Bool, CLASS, &[], "", Node),
+    row("encryptionAtHost", "Enables encryption at host for caches and temporary disks.", Bool, CLASS, &[], "", Node),
+    row("trustedLaunch", "Enables trusted launch (secure boot and vTPM).", Bool, CLASS, &[], "", Node),
     row(
         "kubelet.cpuManagerPolicy",
-        "How CPUs are given to containers.",
+        "kubelet CPU manager policy: `none` or `static`.",
         Text,
         CLASS,
         &[],
@@ -84,7 +84,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.cpuCFSQuota",
-        "Whether limits of CPU are enforced: `true`, `false`, or nothing for kubelet's own.",
+        "Enforces CPU limits with CFS quotas: `true` or `false`. If empty, the kubelet default applies.",
         Text,
         CLASS,
         &[],
@@ -93,7 +93,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.cpuCFSQuotaPeriod",
-        "The period of that limit.",
+        "CFS quota period as a duration. If empty, the kubelet default applies.",
         Text,
         CLASS,
         &[],
@@ -102,7 +102,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.imageGCHighThresholdPercent",
-        "The use of the disk at which images are removed.",
+        "Disk usage in percent at which the kubelet starts to remove images.",
         Int,
         CLASS,
         &[],
@@ -111,7 +111,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.imageGCLowThresholdPercent",
-        "The use at which removal ends.",
+        "Disk usage in percent down to which the kubelet removes images.",
         Int,
         CLASS,
         &[],
@@ -120,7 +120,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.topologyManagerPolicy",
-        "How containers are placed near their devices.",
+        "kubelet topology manager policy: `none`, `restricted`, `best-effort` or `single-numa-node`.",
         Text,
         CLASS,
         &[],
@@ -129,7 +129,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.allowedUnsafeSysctls",
-        "Kernel settings that pods may set.",
+        "Unsafe sysctls that pods may set.",
         List,
         CLASS,
         &[],
@@ -138,7 +138,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.containerLogMaxSize",
-        "The size at which logs are rotated.",
+        "Size at which container logs are rotated.",
         Text,
         CLASS,
         &[],
@@ -147,7 +147,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.containerLogMaxFiles",
-        "How many logs are kept; 0 for kubelet's own.",
+        "Maximum number of log files per container. If 0, the kubelet default applies.",
         Int,
         CLASS,
         &[],
@@ -156,7 +156,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.podPidsLimit",
-        "How many processes a pod may have; -1 for any.",
+        "Maximum number of processes per pod. -1 means unlimited.",
         Int,
         CLASS,
         &[],
@@ -165,7 +165,7 @@ pub(super) const CLASS_INPUTS: &[Row] = &[
     ),
     row(
         "kubelet.failSwapOn",
-        "Whether kubelet refuses to run with swap: `true`, `false`, or nothing for its own.",
+        "Makes the kubelet fail to start while swap is on: `true` or `false`. If empty, the kubelet default applies.",
         Text,
         CLASS,
         &[],

@@ -1,37 +1,38 @@
-//! What sources set.
+//! Inputs: the fields that sources set.
 
 use kiln_node_config::Effect;
 
 use super::class_inputs::CLASS_INPUTS;
-use super::{Field, Form, effect_of_config};
-use crate::kind::{Hardcoded, Kind};
+use super::{Field, ValueType, effect_of_config};
+use crate::provenance::{Hardcoded, SourceKind};
 
-const OPERATOR: &[Kind] = &[Kind::Environment, Kind::Settings];
-const FOUND: &[Kind] = &[Kind::Detected, Kind::Environment, Kind::Settings];
-const LOOKED_UP: &[Kind] = &[Kind::Detected, Kind::Settings];
-const SUBNET: &[Kind] = &[Kind::Detected, Kind::Environment, Kind::Settings, Kind::NodeClass];
-const POOL: &[Kind] = &[Kind::NodePool];
-const SETTINGS: &[Kind] = &[Kind::Settings];
+const OPERATOR: &[SourceKind] = &[SourceKind::Environment, SourceKind::Settings];
+const FOUND: &[SourceKind] = &[SourceKind::Detected, SourceKind::Environment, SourceKind::Settings];
+const LOOKED_UP: &[SourceKind] = &[SourceKind::Detected, SourceKind::Settings];
+const SUBNET: &[SourceKind] =
+    &[SourceKind::Detected, SourceKind::Environment, SourceKind::Settings, SourceKind::NodeClass];
+const POOL: &[SourceKind] = &[SourceKind::NodePool];
+const SETTINGS: &[SourceKind] = &[SourceKind::Settings];
 
 pub(super) struct Row {
     name: &'static str,
     doc: &'static str,
-    form: Form,
-    kinds: &'static [Kind],
+    value_type: ValueType,
+    kinds: &'static [SourceKind],
     reads: &'static [&'static str],
     default: &'static str,
     change: Change,
     from: &'static [&'static str],
 }
 
-/// What a change of an input costs.
+/// How a changed input reaches a running node.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// What the field of the `NodeConfig` says.
+    /// Through this field of the `NodeConfig`, with that field's effect.
     Config(&'static str),
-    /// The machine is changed from outside; the node does not notice.
+    /// Through the cloud API; the node is not affected.
     Outside,
-    /// Nothing can change it on a running node.
+    /// Only by replacing the node.
     Node,
 }
 
@@ -40,50 +41,50 @@ use Change::{Config, Node, Outside};
 pub(super) const fn row(
     name: &'static str,
     doc: &'static str,
-    form: Form,
-    kinds: &'static [Kind],
+    value_type: ValueType,
+    kinds: &'static [SourceKind],
     reads: &'static [&'static str],
     default: &'static str,
     change: Change,
 ) -> Row {
-    Row { name, doc, form, kinds, reads, default, change, from: &[] }
+    Row { name, doc, value_type, kinds, reads, default, change, from: &[] }
 }
 
-const fn follows(mut row: Row, from: &'static [&'static str]) -> Row {
+const fn computed_from(mut row: Row, from: &'static [&'static str]) -> Row {
     row.from = from;
     row
 }
 
-use Form::{Bool, List, Map, Text};
+use ValueType::{Bool, List, Map, Text};
 
-/// What sources set. The default is JSON; an empty one is the empty value of the form.
+/// Inputs of all sources but the node class. Defaults are JSON; an empty default is the empty value of the type.
 const INPUTS: &[Row] = &[
-    row("tenantId", "The tenant.", Text, OPERATOR, &["AZURE_TENANT_ID", "ARM_TENANT_ID"], "", Node),
+    row("tenantId", "Microsoft Entra tenant ID.", Text, OPERATOR, &["AZURE_TENANT_ID", "ARM_TENANT_ID"], "", Node),
     row(
         "subscriptionId",
-        "The subscription.",
+        "Azure subscription ID.",
         Text,
         OPERATOR,
         &["AZURE_SUBSCRIPTION_ID", "ARM_SUBSCRIPTION_ID"],
         "",
         Node,
     ),
-    row("resourceGroup", "The resource group of the nodes.", Text, OPERATOR, &["AZURE_NODE_RESOURCE_GROUP"], "", Node),
-    row("location", "The region.", Text, OPERATOR, &["LOCATION"], "", Node),
-    row("clusterName", "The name of the cluster.", Text, OPERATOR, &["CLUSTER_NAME"], "", Config("spec.cluster.name")),
+    row("resourceGroup", "Resource group of the nodes.", Text, OPERATOR, &["AZURE_NODE_RESOURCE_GROUP"], "", Node),
+    row("location", "Azure region.", Text, OPERATOR, &["LOCATION"], "", Node),
+    row("clusterName", "Name of the cluster.", Text, OPERATOR, &["CLUSTER_NAME"], "", Config("spec.cluster.name")),
     row(
         "clusterEndpoint",
-        "The URL of the API server.",
+        "URL of the API server.",
         Text,
         FOUND,
         &["CLUSTER_ENDPOINT"],
         "",
         Config("spec.cluster.endpoint"),
     ),
-    row("kubernetesVersion", "The version of Kubernetes.", Text, LOOKED_UP, &[], "", Config("spec.kubelet.version")),
+    row("kubernetesVersion", "Kubernetes version.", Text, LOOKED_UP, &[], "", Config("spec.kubelet.version")),
     row(
         "caBundle",
-        "The certificates of the API server, base64 of PEM.",
+        "Certificate authority of the API server, as base64-encoded PEM.",
         Text,
         LOOKED_UP,
         &[],
@@ -92,7 +93,7 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "bootstrapToken",
-        "The token that nodes join with.",
+        "Bootstrap token that nodes join with.",
         Text,
         OPERATOR,
         &["KUBELET_BOOTSTRAP_TOKEN"],
@@ -101,7 +102,7 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "credentialFrom",
-        "Where a node finds its credential itself: `attestedIdentity`, `customData`, `managedIdentity`.",
+        "Where a node gets its join credential: `attestedIdentity`, `customData` or `managedIdentity`.",
         Text,
         SETTINGS,
         &[],
@@ -110,17 +111,25 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "kubeletIdentityClientId",
-        "The client id of the identity that kubelet uses.",
+        "Client ID of the kubelet identity.",
         Text,
         FOUND,
         &["KUBELET_IDENTITY_CLIENT_ID"],
         "",
         Node,
     ),
-    row("nodeIdentities", "Identities of the machine.", List, FOUND, &["NODE_IDENTITIES"], "", Outside),
+    row(
+        "nodeIdentities",
+        "Resource IDs of the user-assigned identities of the machine.",
+        List,
+        FOUND,
+        &["NODE_IDENTITIES"],
+        "",
+        Outside,
+    ),
     row(
         "sshPublicKey",
-        "The public key of the first user.",
+        "SSH public key of the admin user.",
         Text,
         OPERATOR,
         &["SSH_PUBLIC_KEY"],
@@ -129,7 +138,7 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "adminUsername",
-        "The first user.",
+        "Name of the admin user.",
         Text,
         OPERATOR,
         &["LINUX_ADMIN_USERNAME"],
@@ -138,7 +147,7 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "networkPlugin",
-        "The network plugin: `azure` or `none`.",
+        "Network plugin: `azure` or `none`.",
         Text,
         FOUND,
         &["NETWORK_PLUGIN"],
@@ -147,17 +156,17 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "networkPluginMode",
-        "Its mode: `overlay` or nothing.",
+        "Network plugin mode: `overlay` or empty.",
         Text,
         FOUND,
         &["NETWORK_PLUGIN_MODE"],
         "\"overlay\"",
         Config("spec.network.mode"),
     ),
-    row("networkPolicy", "The network policy.", Text, FOUND, &["NETWORK_POLICY"], "", Config("spec.network.policy")),
+    row("networkPolicy", "Network policy engine.", Text, FOUND, &["NETWORK_POLICY"], "", Config("spec.network.policy")),
     row(
         "networkDataplane",
-        "What forwards packets: `cilium`, `azure` or nothing.",
+        "Network data plane: `cilium`, `azure` or empty.",
         Text,
         FOUND,
         &["NETWORK_DATAPLANE"],
@@ -166,19 +175,19 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "dnsServiceIp",
-        "The address of the cluster's DNS.",
+        "IP address of the cluster DNS service.",
         Text,
         FOUND,
         &["DNS_SERVICE_IP"],
         "\"10.0.0.10\"",
         Config("spec.cluster.dns.serviceIps"),
     ),
-    row("vnetSubnetId", "The subnet.", Text, SUBNET, &["VNET_SUBNET_ID"], "", Node),
-    row("vnetGuid", "The id of the network.", Text, FOUND, &["VNET_GUID"], "", Config("spec.kubelet.labels")),
-    follows(
+    row("vnetSubnetId", "Resource ID of the subnet.", Text, SUBNET, &["VNET_SUBNET_ID"], "", Node),
+    row("vnetGuid", "GUID of the virtual network.", Text, FOUND, &["VNET_GUID"], "", Config("spec.kubelet.labels")),
+    computed_from(
         row(
             "clusterId",
-            "The eight digits in the names of the cluster's network parts; else drawn from the API server's name.",
+            "Eight digits in the names of the cluster's network resources. If not set, they are derived from the API server's host name.",
             Text,
             LOOKED_UP,
             &[],
@@ -187,14 +196,22 @@ const INPUTS: &[Row] = &[
         ),
         &["clusterEndpoint"],
     ),
-    follows(
-        row("securityGroup", "The security group; else named by the cluster's digits.", Text, LOOKED_UP, &[], "", Node),
+    computed_from(
+        row(
+            "securityGroup",
+            "Name of the network security group. If not set, it is derived from `clusterId`.",
+            Text,
+            LOOKED_UP,
+            &[],
+            "",
+            Node,
+        ),
         &["clusterId"],
     ),
-    row("additionalTags", "Tags of every machine.", Map, OPERATOR, &["ADDITIONAL_TAGS"], "", Outside),
+    row("additionalTags", "Tags of all machines.", Map, OPERATOR, &["ADDITIONAL_TAGS"], "", Outside),
     row(
         "diskEncryptionSetId",
-        "The keys of OS disks.",
+        "Resource ID of the disk encryption set for OS disks.",
         Text,
         OPERATOR,
         &["NODE_OSDISK_DISKENCRYPTIONSET_ID"],
@@ -203,7 +220,7 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "useSharedGallery",
-        "Whether images come from a gallery of a subscription.",
+        "Uses a shared image gallery instead of the community gallery.",
         Bool,
         OPERATOR,
         &["USE_SIG"],
@@ -212,33 +229,41 @@ const INPUTS: &[Row] = &[
     ),
     row(
         "gallerySubscriptionId",
-        "The subscription of that gallery.",
+        "Subscription ID of the shared image gallery.",
         Text,
         OPERATOR,
         &["SIG_SUBSCRIPTION_ID"],
         "",
         Node,
     ),
-    row("taints", "Taints that stay.", List, POOL, &[], "", Config("spec.kubelet.taints")),
-    row("startupTaints", "Taints that go once the node is ready.", List, POOL, &[], "", Config("spec.kubelet.taints")),
+    row("taints", "Taints of the nodes.", List, POOL, &[], "", Config("spec.kubelet.taints")),
+    row(
+        "startupTaints",
+        "Taints that are removed once the node is ready.",
+        List,
+        POOL,
+        &[],
+        "",
+        Config("spec.kubelet.taints"),
+    ),
     row("labels", "Labels of the nodes.", Map, POOL, &[], "", Config("spec.kubelet.labels")),
     row(
         "requirementLabels",
-        "Labels that the pool's requirements settle, besides processor, size, zone and capacity.",
+        "Labels from requirements that allow exactly one value, other than architecture, size, zone and capacity type.",
         Map,
         POOL,
         &[],
         "",
         Config("spec.kubelet.labels"),
     ),
-    row("nodePoolName", "The name of the pool.", Text, POOL, &[], "", Node),
-    row("arch", "The processor.", Text, POOL, &[], "\"amd64\"", Node),
-    row("vmSize", "The machine size.", Text, POOL, &[], "", Node),
-    row("zone", "The zone.", Text, POOL, &[], "", Node),
-    row("capacityType", "`on-demand` or `spot`.", Text, POOL, &[], "\"on-demand\"", Node),
+    row("nodePoolName", "Name of the NodePool.", Text, POOL, &[], "", Node),
+    row("arch", "CPU architecture: `amd64` or `arm64`.", Text, POOL, &[], "\"amd64\"", Node),
+    row("vmSize", "VM size.", Text, POOL, &[], "", Node),
+    row("zone", "Availability zone.", Text, POOL, &[], "", Node),
+    row("capacityType", "Capacity type: `on-demand` or `spot`.", Text, POOL, &[], "\"on-demand\"", Node),
     row(
         "customCaCerts",
-        "Certificates to trust besides the system's, base64 of PEM each.",
+        "Additional certificate authorities to trust, each as base64-encoded PEM.",
         List,
         SETTINGS,
         &[],
@@ -247,15 +272,15 @@ const INPUTS: &[Row] = &[
     ),
 ];
 
-/// All inputs.
+/// Returns all inputs.
 pub(super) fn inputs() -> impl Iterator<Item = Field> {
     INPUTS.iter().chain(CLASS_INPUTS).map(input)
 }
 
 fn input(row: &Row) -> Field {
     let default = match row.default {
-        "" => row.form.empty(),
-        json => serde_json::from_str(json).expect("the table holds JSON"),
+        "" => row.value_type.empty(),
+        json => serde_json::from_str(json).expect("defaults in the table are valid JSON"),
     };
     let (effect, config) = match row.change {
         Config(path) => (effect_of_config(path), Some(path)),
@@ -265,7 +290,7 @@ fn input(row: &Row) -> Field {
     Field {
         name: row.name,
         doc: row.doc.to_owned(),
-        form: row.form,
+        value_type: row.value_type,
         kinds: row.kinds,
         default: row.from.is_empty().then_some((Hardcoded::Default, default)),
         reads: row.reads,

@@ -1,14 +1,14 @@
-//! The Node Bootstrapping Variables as fields: which sources may set them, what they follow from, what carries them.
+//! Node Bootstrapping Variables as fields: which sources may set them and what they are computed from.
 
 use kiln_aks_formats::nbv;
 use kiln_node_config::Effect;
 
-use super::{Field, Form, effect_of_config};
-use crate::kind::{Hardcoded, Kind};
+use super::{Field, ValueType, effect_of_config};
+use crate::provenance::{Hardcoded, SourceKind};
 
-const SETTINGS: &[Kind] = &[Kind::Settings];
-const CLASS: &[Kind] = &[Kind::NodeClass];
-const BOTH: &[Kind] = &[Kind::Settings, Kind::NodeClass];
+const SETTINGS: &[SourceKind] = &[SourceKind::Settings];
+const CLASS: &[SourceKind] = &[SourceKind::NodeClass];
+const BOTH: &[SourceKind] = &[SourceKind::Settings, SourceKind::NodeClass];
 
 const LABEL_SOURCES: &[&str] = &[
     "labels",
@@ -51,8 +51,8 @@ const FLAG_SOURCES: &[&str] = &[
     "kubelet.podPidsLimit",
 ];
 
-/// What a variable follows from.
-fn sources_of(field: nbv::Field) -> &'static [&'static str] {
+/// Returns the inputs that a variable is computed from.
+fn computed_from(field: nbv::Field) -> &'static [&'static str] {
     use nbv::Field as V;
     match field {
         V::AdminUsername => &["adminUsername"],
@@ -84,8 +84,8 @@ fn sources_of(field: nbv::Field) -> &'static [&'static str] {
     }
 }
 
-/// The field of the `NodeConfig` that carries a variable which somebody may choose.
-fn carried_by(field: nbv::Field) -> Option<&'static str> {
+/// Returns the `NodeConfig` field that contains a variable which sources may set.
+fn config_path(field: nbv::Field) -> Option<&'static str> {
     use nbv::Field as V;
     match field {
         V::HTTPProxyURLs => Some("spec.os.proxy.http"),
@@ -101,22 +101,22 @@ fn carried_by(field: nbv::Field) -> Option<&'static str> {
     }
 }
 
-/// All variables.
+/// Returns all variables.
 pub(super) fn variables() -> impl Iterator<Item = Field> {
     nbv::Field::ALL.into_iter().map(variable)
 }
 
 fn variable(field: nbv::Field) -> Field {
-    let from = sources_of(field);
-    let form = match field.shape() {
-        nbv::Shape::Text => Form::Text,
-        nbv::Shape::Bool => Form::Bool,
-        nbv::Shape::Int => Form::Int,
-        nbv::Shape::List => Form::List,
+    let from = computed_from(field);
+    let value_type = match field.shape() {
+        nbv::Shape::Text => ValueType::Text,
+        nbv::Shape::Bool => ValueType::Bool,
+        nbv::Shape::Int => ValueType::Int,
+        nbv::Shape::List => ValueType::List,
     };
-    let (kinds, why): (&'static [Kind], _) = match field.origin() {
+    let (kinds, reason): (&'static [SourceKind], _) = match field.origin() {
         _ if !from.is_empty() => (&[], None),
-        // The contract has them per cluster; a class has a place for them too.
+        // The format defines them per cluster, but an AKSNodeClass can set them too.
         _ if matches!(field, nbv::Field::THPEnabled | nbv::Field::THPDefrag) => (BOTH, Some(Hardcoded::Default)),
         nbv::Origin::Unused => (&[], Some(Hardcoded::Unused)),
         nbv::Origin::Unsupported => (&[], Some(Hardcoded::Unsupported)),
@@ -126,13 +126,14 @@ fn variable(field: nbv::Field) -> Field {
             (&[], Some(Hardcoded::Static))
         }
     };
-    let config = carried_by(field);
+    let config = config_path(field);
     Field {
         name: field.name(),
-        doc: field.env().map_or_else(|| "Steers the script.".to_owned(), |env| format!("`{env}`")),
-        form,
+        doc: field.env().map_or_else(|| "Controls the script.".to_owned(), |env| format!("`{env}`")),
+        value_type,
         kinds,
-        default: why.map(|why| (why, form.read(field.default_text()).unwrap_or_else(|| form.empty()))),
+        default: reason
+            .map(|reason| (reason, value_type.parse(field.default_text()).unwrap_or_else(|| value_type.empty()))),
         reads: &[],
         secret: field.is_secret(),
         effect: config.map_or(Effect::Replace, effect_of_config),

@@ -1,4 +1,4 @@
-//! The configuration of AKS's node controller.
+//! Rendering of an `AKSNodeConfig`, the configuration of the AKS node controller.
 
 use kiln_aks_formats::anc::{
     ApiServerConfig, AuthConfig, BootstrappingAuthMethod, BootstrappingConfig, ClusterConfig, ClusterJoinMethod,
@@ -16,35 +16,35 @@ use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
 use crate::resolve::Resolved;
 
-/// What the document has a place for and the variables have none.
+/// Values that an `AKSNodeConfig` can contain and the variables cannot.
 #[derive(Clone, Debug, Default)]
-struct Beside {
+struct Extras {
     vm_size: String,
     dns_service_ip: String,
     streaming: bool,
     local_dns: Option<LocalDnsProfile>,
 }
 
-/// The document, version `v1`: what the variables say, in the fields that it has for them.
+/// Renders an `AKSNodeConfig` of version `v1` from resolved sources.
 pub fn aks_node_config(inputs: &Resolved) -> Result<Configuration, RenderError> {
-    // Says what is missing by the names of the layers.
+    // Reports missing inputs by their field names.
     inputs.variables()?;
-    let beside = Beside {
+    let extras = Extras {
         vm_size: inputs.text("vmSize").to_owned(),
         dns_service_ip: inputs.text("dnsServiceIp").to_owned(),
         streaming: inputs.is_true("artifactStreaming"),
         local_dns: (inputs.text("localDnsMode") == "Required").then(|| local_dns(inputs)),
     };
-    document(&inputs.inputs()?, &beside)
+    document(&inputs.inputs()?, &extras)
 }
 
-/// The document of inputs that were resolved elsewhere.
+/// Renders an `AKSNodeConfig` from inputs that were resolved elsewhere.
 pub fn aks_node_config_from_values(flat: &Inputs) -> Result<Configuration, RenderError> {
     let dns_service_ip = flat.kubelet_flags().map_err(DeriveError::from)?.remove("--cluster-dns").unwrap_or_default();
-    document(flat, &Beside { dns_service_ip, ..Beside::default() })
+    document(flat, &Extras { dns_service_ip, ..Extras::default() })
 }
 
-fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError> {
+fn document(flat: &Inputs, extras: &Extras) -> Result<Configuration, RenderError> {
     let variables = flat.variables().map_err(DeriveError::from)?;
     let text = |field: Field| variables.get(field).to_owned();
     let all_labels = flat.labels.clone();
@@ -60,7 +60,7 @@ fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError
             api_server_name: text(Field::APIServerName),
             ..ApiServerConfig::default()
         }),
-        cluster_config: Some(cluster(flat, beside, &variables)?),
+        cluster_config: Some(cluster(flat, extras, &variables)?),
         bootstrapping_config: Some(BootstrappingConfig {
             bootstrapping_auth_method: BootstrappingAuthMethod::BootstrapToken,
             cluster_join_method: ClusterJoinMethod::UseBootstrappingAuth,
@@ -111,7 +111,7 @@ fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError
         }),
         kubernetes_ca_cert: text(Field::KubeCACrt),
         kubernetes_version: text(Field::KubernetesVersion),
-        vm_size: beside.vm_size.clone(),
+        vm_size: extras.vm_size.clone(),
         linux_admin_username: text(Field::AdminUsername),
         is_vhd: Some(variables.is_true(Field::IsVHD)),
         enable_ssh: Some(!variables.is_true(Field::DisableSSH)),
@@ -120,14 +120,14 @@ fn document(flat: &Inputs, beside: &Beside) -> Result<Configuration, RenderError
         custom_ca_certs: variables.certificates().to_vec(),
         outbound_command: text(Field::OutboundCommand),
         azure_private_registry_server: text(Field::AzurePrivateRegistryServer),
-        enable_artifact_streaming: beside.streaming,
+        enable_artifact_streaming: extras.streaming,
         needs_cgroupv2: Some(variables.is_true(Field::NeedsCgroupV2)),
-        local_dns_profile: beside.local_dns.clone(),
+        local_dns_profile: extras.local_dns.clone(),
         ..Configuration::default()
     })
 }
 
-/// The node's own DNS server as its class describes it.
+/// Returns the LocalDNS profile of the class.
 fn local_dns(inputs: &Resolved) -> LocalDnsProfile {
     let zones = |field: &str| {
         let zones = inputs.map(field).into_iter();
@@ -156,7 +156,7 @@ fn overrides(zone: &LocalDnsZone) -> LocalDnsOverrides {
     }
 }
 
-fn cluster(flat: &Inputs, beside: &Beside, variables: &Variables) -> Result<ClusterConfig, RenderError> {
+fn cluster(flat: &Inputs, extras: &Extras, variables: &Variables) -> Result<ClusterConfig, RenderError> {
     let subnet: SubnetId = flat.subnet_id.parse().map_err(|bad| DeriveError::Input(InputError::Subnet(bad)))?;
     Ok(ClusterConfig {
         cluster_network_config: Some(ClusterNetworkConfig {
@@ -165,7 +165,7 @@ fn cluster(flat: &Inputs, beside: &Beside, variables: &Variables) -> Result<Clus
             subnet: subnet.subnet,
             security_group_name: variables.get(Field::NetworkSecurityGroup).to_owned(),
             route_table: variables.get(Field::RouteTable).to_owned(),
-            core_dns_service_ip: beside.dns_service_ip.clone(),
+            core_dns_service_ip: extras.dns_service_ip.clone(),
         }),
         load_balancer_config: Some(LoadBalancerConfig {
             load_balancer_sku: if variables.get(Field::LoadBalancerSKU).eq_ignore_ascii_case("basic") {
@@ -196,8 +196,8 @@ fn proxy(variables: &Variables) -> Option<HttpProxyConfig> {
     .filter(|proxy| *proxy != HttpProxyConfig::default())
 }
 
-fn plugin(word: &str) -> NetworkPlugin {
-    match word {
+fn plugin(name: &str) -> NetworkPlugin {
+    match name {
         "none" => NetworkPlugin::None,
         "azure" => NetworkPlugin::Azure,
         "kubenet" => NetworkPlugin::Kubenet,
@@ -205,9 +205,9 @@ fn plugin(word: &str) -> NetworkPlugin {
     }
 }
 
-/// Policies that the node controller has no word for are the cluster's own affair.
-fn policy(word: &str) -> NetworkPolicy {
-    match word {
+/// Returns the policy. Engines that AKS has no value for, such as Cilium, run in the cluster and need nothing on the node.
+fn policy(name: &str) -> NetworkPolicy {
+    match name {
         "azure" => NetworkPolicy::Azure,
         "calico" => NetworkPolicy::Calico,
         "none" => NetworkPolicy::None,

@@ -1,4 +1,4 @@
-//! kiln's own document, from the configuration of AKS's node controller.
+//! Conversion of an `AKSNodeConfig` to a `NodeConfig`.
 
 use kiln_aks_formats::anc::{BootstrappingAuthMethod, Configuration};
 use kiln_aks_formats::sysctl;
@@ -10,11 +10,11 @@ use kiln_node_config::spec::{
 
 use super::node_config::{pem, proxy_url, taint};
 use crate::bootstrapper::RenderError;
-use crate::kind::Place;
+use crate::provenance::SourcePosition;
 
-/// The document of this number. What the configuration holds of secrets stays behind: the document says where to get them.
+/// Converts a configuration to a `NodeConfig` of the given generation. Secrets are not copied; `credentialFrom` names where to get them.
 pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<NodeConfig, RenderError> {
-    refuse_secrets(config)?;
+    reject_secrets(config)?;
     let mut document = NodeConfig::default();
     document.metadata.generation = generation;
     let network = config.network_config.clone().unwrap_or_default();
@@ -32,8 +32,8 @@ pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<N
             ..Runtime::default()
         },
         network: Network {
-            plugin: network.network_plugin.word().to_owned(),
-            policy: network.network_policy.word().to_owned(),
+            plugin: network.network_plugin.as_str().to_owned(),
+            policy: network.network_policy.as_str().to_owned(),
             ..Network::default()
         },
         os: os(config)?,
@@ -49,25 +49,24 @@ pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<N
     Ok(document)
 }
 
-/// What stands for "no secret" where a secret is expected: the word for managed identities, plain and as base64.
+/// Placeholders for "no secret": AKS writes `msi`, plain or in base64, for managed identities.
 const NO_SECRET: [&str; 3] = ["", "msi", "bXNp"];
 
-/// The token has its place in `credentialFrom`, and a proxy is looked at where it is written. Any other secret would be lost
-/// without a word.
-fn refuse_secrets(config: &Configuration) -> Result<(), RenderError> {
+/// Rejects secrets that would be lost silently. The token is replaced by `credentialFrom`, and proxies are checked when they are written.
+fn reject_secrets(config: &Configuration) -> Result<(), RenderError> {
     let principal = config.auth_config.as_ref().map(|auth| &auth.service_principal_secret);
     let realm = config.custom_search_domain_config.as_ref().map(|search| &search.realm_password);
     let key = config.kubelet_config.as_ref().map(|kubelet| &kubelet.kubelet_client_key);
-    let held = [
+    let secrets = [
         ("auth_config.service_principal_secret", principal),
         ("custom_search_domain_config.realm_password", realm),
         ("kubelet_config.kubelet_client_key", key),
     ];
-    for (path, secret) in held {
+    for (path, secret) in secrets {
         if secret.is_some_and(|secret| !NO_SECRET.contains(&secret.expose())) {
             let field = path.rsplit('.').next().unwrap_or(path).to_owned();
-            let place = Place::Fields(vec![path.to_owned()]);
-            return Err(RenderError::Secret { field, place, target: "a NodeConfig" });
+            let position = SourcePosition::Fields(vec![path.to_owned()]);
+            return Err(RenderError::Secret { field, position, target: "a NodeConfig" });
         }
     }
     Ok(())
@@ -97,7 +96,7 @@ fn cluster(config: &Configuration) -> Result<Cluster, RenderError> {
     })
 }
 
-/// Flags become the document's, without those that it says elsewhere.
+/// Copies the flags, except those that have their own field in a `NodeConfig`.
 fn kubelet(config: &Configuration) -> Result<Kubelet, RenderError> {
     let kubelet = config.kubelet_config.clone().unwrap_or_default();
     let mut flags = kubelet.kubelet_flags;
@@ -105,8 +104,8 @@ fn kubelet(config: &Configuration) -> Result<Kubelet, RenderError> {
     if let Some(texts) = flags.remove("--register-with-taints") {
         taints = texts.split(',').map(taint).collect::<Result<_, _>>()?;
     }
-    for said in ["--cluster-dns", "--cluster-domain", "--node-labels"] {
-        flags.remove(said);
+    for flag in ["--cluster-dns", "--cluster-domain", "--node-labels"] {
+        flags.remove(flag);
     }
     Ok(Kubelet {
         version: config.kubernetes_version.clone(),
@@ -120,14 +119,16 @@ fn kubelet(config: &Configuration) -> Result<Kubelet, RenderError> {
 fn os(config: &Configuration) -> Result<Os, RenderError> {
     let os = config.custom_linux_os_config.clone().unwrap_or_default();
     let proxy = config.http_proxy_config.clone().unwrap_or_default();
-    let asked = os.sysctl_config.unwrap_or_default();
+    let sysctls = os.sysctl_config.unwrap_or_default();
     let defaults = sysctl::DEFAULTS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let limits = os.ulimit_config.clone().unwrap_or_default();
     let limits = [("LimitNOFILE", limits.no_file), ("LimitMEMLOCK", limits.max_locked_memory)];
     let swap = if os.enable_swap_config { os.swap_file_size } else { 0 };
     let ca = |text: &String| pem("proxy_trusted_ca", text);
     Ok(Os {
-        sysctl: defaults.chain(asked.asked().into_iter().map(|(key, value)| (key.to_owned(), value))).collect(),
+        sysctl: defaults
+            .chain(sysctls.kernel_settings().into_iter().map(|(key, value)| (key.to_owned(), value)))
+            .collect(),
         swap: Swap { size_mib: u64::try_from(swap).unwrap_or_default(), ..Swap::default() },
         huge_pages: HugePages {
             transparent: os.transparent_hugepage_support,

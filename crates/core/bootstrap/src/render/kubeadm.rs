@@ -1,4 +1,4 @@
-//! `kubeadm join`, for any image with kubeadm.
+//! `kubeadm join` as a cloud-config, for any image with kubeadm.
 
 use kiln_aks_formats::nbv::labels;
 use kiln_aks_formats::{Secret, from_base64, karpenter, to_base64};
@@ -10,11 +10,11 @@ use crate::resolve::Resolved;
 
 const NEEDED: [&str; 4] = ["clusterEndpoint", "kubernetesVersion", "caBundle", "bootstrapToken"];
 
-/// Files that the join reads, and then may be removed: they hold the token.
+/// Files that `kubeadm join` reads. They contain the token and are removed afterwards.
 const JOIN: &str = "/run/kiln/kubeadm-join.json";
 const DISCOVERY: &str = "/run/kiln/discovery.conf";
 
-/// The cloud-config. The cluster is trusted by the certificates in it alone, never by what answers first.
+/// Renders the cloud-config. The cluster is verified with the contained certificates, never by trust on first use.
 pub fn kubeadm_cloud_config(inputs: &Resolved) -> Result<Secret, RenderError> {
     let missing = inputs.missing(&NEEDED);
     if !missing.is_empty() {
@@ -40,10 +40,10 @@ fn discovery(inputs: &Resolved) -> Result<Value, RenderError> {
     }))
 }
 
-/// kubeadm's own document: its newest version from 1.31 on, where arguments became a list.
+/// Returns kubeadm's `JoinConfiguration`. Kubernetes 1.31 introduced v1beta4, in which arguments are a list.
 fn join_configuration(inputs: &Resolved) -> Result<Value, RenderError> {
     let version = inputs.version()?;
-    let mut arguments = inputs.kubelet_choices().flags();
+    let mut arguments = inputs.kubelet_settings().flags();
     let node_labels = labels::kubelet_labels(&inputs.node_labels()?);
     if !node_labels.is_empty() {
         arguments.insert("--node-labels".to_owned(), node_labels);
@@ -60,8 +60,9 @@ fn join_configuration(inputs: &Resolved) -> Result<Value, RenderError> {
     };
     let texts = [inputs.list("taints"), inputs.list("startupTaints")].concat();
     let taints = texts.iter().map(|text| {
-        let known = "key=value:Effect, key:Effect";
-        text.parse::<karpenter::Taint>().map_err(|_| DeriveError::Word { field: "taints", word: text.clone(), known })
+        let expected = "`key=value:Effect` or `key:Effect`";
+        let invalid = || DeriveError::Choice { field: "taints", value: text.clone(), expected };
+        text.parse::<karpenter::Taint>().map_err(|_| invalid())
     });
     let taints: Vec<karpenter::Taint> = taints.collect::<Result<_, _>>()?;
     Ok(json!({

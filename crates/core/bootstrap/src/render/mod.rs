@@ -1,9 +1,9 @@
-//! What inputs become: each target is a function of them, and the same inputs give the same bytes.
+//! Rendering: each target is a pure function of the inputs, so the same inputs always give the same bytes.
 
 mod aks_node_config;
 mod from_aks;
+mod input;
 mod kubeadm;
-mod material;
 mod node_config;
 mod node_config_message;
 
@@ -13,8 +13,8 @@ use kiln_aks_formats::{Secret, cloud_config};
 
 pub use aks_node_config::{aks_node_config, aks_node_config_from_values};
 pub use from_aks::node_config_from_aks;
+pub use input::RenderInput;
 pub use kubeadm::kubeadm_cloud_config;
-pub use material::Material;
 pub use node_config::node_config;
 use node_config_message::node_config_message;
 
@@ -22,31 +22,30 @@ use crate::bootstrapper::RenderError;
 use crate::drift::Record;
 use crate::resolve::Resolved;
 
-/// Something to render to.
+/// Output format of a render.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// kiln's own document. It holds no secret.
+    /// A `NodeConfig`. It contains no secrets.
     NodeConfig,
-    /// kiln's own document as custom data, with the token beside it.
+    /// A `NodeConfig` as custom data, together with the bootstrap token.
     NodeConfigCustomData,
-    /// The script of the Node Bootstrapping Variables.
+    /// Shell script of the Node Bootstrapping Variables.
     NbvScript,
-    /// The configuration of AKS's node controller.
     AksNodeConfig,
-    /// The variables, name to text.
+    /// Node Bootstrapping Variables as a JSON map.
     Env,
-    /// The script as custom data.
+    /// [`Target::NbvScript`] as custom data.
     CustomData,
-    /// The node controller's configuration as custom data.
+    /// [`Target::AksNodeConfig`] as custom data.
     AksNodeConfigCustomData,
     /// `kubeadm join` as a cloud-config.
     Kubeadm,
-    /// What a node is made of, to ask for drift later. It holds no secret.
+    /// The values a node is created from, for a later drift check. It contains no secrets.
     Record,
 }
 
 impl Target {
-    /// All targets.
+    /// All targets in the order in which help texts list them.
     pub const ALL: [Self; 9] = [
         Self::NodeConfig,
         Self::NodeConfigCustomData,
@@ -59,7 +58,7 @@ impl Target {
         Self::Record,
     ];
 
-    /// The word for it.
+    /// Returns the name of the target on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NodeConfig => "node-config",
@@ -74,23 +73,23 @@ impl Target {
         }
     }
 
-    /// Whether what is rendered is custom data as Azure takes it, on one line.
+    /// Whether the output is custom data as Azure expects it: base64 on one line.
     pub fn is_base64(self) -> bool {
         matches!(self, Self::NodeConfigCustomData | Self::CustomData | Self::AksNodeConfigCustomData)
     }
 
-    /// Whether what is rendered is no JSON.
+    /// Whether the output is not JSON.
     pub fn is_text(self) -> bool {
         self.is_base64() || matches!(self, Self::NbvScript | Self::Kubeadm)
     }
 
-    /// Whether what is rendered may hold secrets, and so must not be stored where others read.
-    pub fn may_hold_secrets(self) -> bool {
+    /// Whether the output may contain secrets and must not be readable by others.
+    pub fn may_contain_secrets(self) -> bool {
         !matches!(self, Self::NodeConfig | Self::Record)
     }
 }
 
-/// Renders. What comes out is a secret unless the target holds none.
+/// Renders a target. The output is secret unless the target contains no secrets.
 pub fn render(inputs: &Resolved, target: Target) -> Result<Secret, RenderError> {
     inputs.check()?;
     Ok(match target {
@@ -107,12 +106,12 @@ pub fn render(inputs: &Resolved, target: Target) -> Result<Secret, RenderError> 
         }
         Target::Kubeadm => kubeadm_cloud_config(inputs)?,
         Target::Record => {
-            Secret::new(serde_json::to_string_pretty(&Record::of(inputs)?).expect("texts for names") + "\n")
+            Secret::new(serde_json::to_string_pretty(&Record::from_inputs(inputs)?).expect("a record is JSON") + "\n")
         }
     })
 }
 
-/// One JSON object, name to text.
+/// Renders environment variables as a JSON object.
 pub fn environment(variables: &BTreeMap<String, String>) -> Secret {
-    Secret::new(serde_json::to_string_pretty(variables).expect("names and texts") + "\n")
+    Secret::new(serde_json::to_string_pretty(variables).expect("string keys and values") + "\n")
 }

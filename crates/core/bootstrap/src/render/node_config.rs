@@ -1,4 +1,4 @@
-//! kiln's own document.
+//! Rendering of a `NodeConfig`.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use serde_json::{Value, json};
 use crate::bootstrapper::RenderError;
 use crate::derive::DeriveError;
 use crate::field::Field;
-use crate::kind::{Kind, Place};
+use crate::provenance::{SourceKind, SourcePosition};
 use crate::resolve::Resolved;
 
-/// What the document cannot do without. The token is not among them: the document only says where the credential is.
+/// Required inputs. The token is not one of them, because a `NodeConfig` only names where the credential is.
 const NEEDED: [&str; 3] = ["clusterEndpoint", "kubernetesVersion", "caBundle"];
 
-/// The document of this number. It holds no secret; inputs that would put one into it are refused.
+/// Renders a `NodeConfig` of the given generation. It contains no secrets; inputs that would put one into it are rejected.
 pub fn node_config(inputs: &Resolved, generation: u64) -> Result<NodeConfig, RenderError> {
     let missing = inputs.missing(&NEEDED);
     if !missing.is_empty() {
         return Err(DeriveError::Missing(missing).into());
     }
-    refuse_secrets(inputs)?;
+    reject_secrets(inputs)?;
     if inputs.text("localDnsMode") == "Required" {
-        return Err(RenderError::NotCarried {
+        return Err(RenderError::NotRepresentable {
             field: "localDnsMode",
-            place: inputs.get("localDnsMode").map_or(Place::Program, |value| value.place.clone()),
+            position: inputs.get("localDnsMode").map_or(SourcePosition::Program, |value| value.position.clone()),
             target: "a NodeConfig",
         });
     }
@@ -70,16 +70,16 @@ pub fn node_config(inputs: &Resolved, generation: u64) -> Result<NodeConfig, Ren
     Ok(config)
 }
 
-/// The token has its place in `credentialFrom`, and a proxy is looked at where it is written. Any other secret that somebody chose
-/// would be lost without a word.
-fn refuse_secrets(inputs: &Resolved) -> Result<(), RenderError> {
+/// Rejects explicitly set secrets that would be lost silently. The token is replaced by `credentialFrom`, and proxies are checked when
+/// they are written.
+fn reject_secrets(inputs: &Resolved) -> Result<(), RenderError> {
     for field in Field::all().iter().filter(|field| field.secret && field.config.is_none()) {
-        if let Some(value) = inputs.get(field.name).filter(|value| !matches!(value.kind, Kind::Hardcoded(_)))
+        if let Some(value) = inputs.get(field.name).filter(|value| !matches!(value.kind, SourceKind::Hardcoded(_)))
             && value.value.as_str() != Some("")
         {
             return Err(RenderError::Secret {
                 field: field.name.to_owned(),
-                place: value.place.clone(),
+                position: value.position.clone(),
                 target: "a NodeConfig",
             });
         }
@@ -106,14 +106,14 @@ fn cluster(inputs: &Resolved) -> Result<Cluster, RenderError> {
         dns: Dns {
             service_ips: vec![inputs.text("dnsServiceIp").to_owned()],
             domain: "cluster.local".to_owned(),
-            search: some(inputs.text("CustomSearchDomainName")),
+            search: non_empty(inputs.text("CustomSearchDomainName")),
             ..Dns::default()
         },
         ..Cluster::default()
     })
 }
 
-fn some(text: &str) -> Vec<String> {
+fn non_empty(text: &str) -> Vec<String> {
     if text.is_empty() { Vec::new() } else { vec![text.to_owned()] }
 }
 
@@ -134,9 +134,9 @@ fn kubelet(inputs: &Resolved) -> Result<Kubelet, RenderError> {
 }
 
 pub(super) fn taint(text: &str) -> Result<Taint, RenderError> {
-    let known = "key=value:Effect, key:Effect";
-    let bad = || DeriveError::Word { field: "taints", word: text.to_owned(), known };
-    let parsed: karpenter::Taint = text.parse().map_err(|_| bad())?;
+    let expected = "`key=value:Effect` or `key:Effect`";
+    let invalid = || DeriveError::Choice { field: "taints", value: text.to_owned(), expected };
+    let parsed: karpenter::Taint = text.parse().map_err(|_| invalid())?;
     let effect = match parsed.effect.as_str() {
         "NoSchedule" => TaintEffect::NoSchedule,
         "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
@@ -145,7 +145,7 @@ pub(super) fn taint(text: &str) -> Result<Taint, RenderError> {
     Ok(Taint { key: parsed.key, value: parsed.value, effect, ..Taint::default() })
 }
 
-/// The program that answers for Azure's registries.
+/// Credential provider for Azure container registries.
 fn registry_credentials() -> CredentialProvider {
     CredentialProvider {
         name: "acr-credential-provider".to_owned(),
@@ -157,29 +157,29 @@ fn registry_credentials() -> CredentialProvider {
     }
 }
 
-/// The kubelet's own configuration: its names for what was chosen.
+/// Returns the kubelet settings as fields of a `KubeletConfiguration`.
 fn configuration(inputs: &Resolved) -> BTreeMap<String, Value> {
-    let choices = inputs.kubelet_choices();
-    let period = choices.cpu_cfs_quota_period.map(|period| period.to_string());
+    let settings = inputs.kubelet_settings();
+    let period = settings.cpu_cfs_quota_period.map(|period| period.to_string());
     [
         ("clusterDNS", Some(json!([inputs.text("dnsServiceIp")]))),
         ("clusterDomain", Some(json!("cluster.local"))),
-        ("maxPods", choices.max_pods.map(Value::from)),
-        ("cpuManagerPolicy", choices.cpu_manager_policy.map(Value::from)),
-        ("cpuCFSQuota", choices.cpu_cfs_quota.map(Value::from)),
+        ("maxPods", settings.max_pods.map(Value::from)),
+        ("cpuManagerPolicy", settings.cpu_manager_policy.map(Value::from)),
+        ("cpuCFSQuota", settings.cpu_cfs_quota.map(Value::from)),
         ("cpuCFSQuotaPeriod", period.map(Value::from)),
-        ("imageGCHighThresholdPercent", choices.image_gc_high_threshold_percent.map(Value::from)),
-        ("imageGCLowThresholdPercent", choices.image_gc_low_threshold_percent.map(Value::from)),
-        ("topologyManagerPolicy", choices.topology_manager_policy.map(Value::from)),
+        ("imageGCHighThresholdPercent", settings.image_gc_high_threshold_percent.map(Value::from)),
+        ("imageGCLowThresholdPercent", settings.image_gc_low_threshold_percent.map(Value::from)),
+        ("topologyManagerPolicy", settings.topology_manager_policy.map(Value::from)),
         (
             "allowedUnsafeSysctls",
-            Some(Value::from(choices.allowed_unsafe_sysctls))
+            Some(Value::from(settings.allowed_unsafe_sysctls))
                 .filter(|list| list.as_array().is_some_and(|l| !l.is_empty())),
         ),
-        ("containerLogMaxSize", choices.container_log_max_size.map(Value::from)),
-        ("containerLogMaxFiles", choices.container_log_max_files.map(Value::from)),
-        ("podPidsLimit", choices.pod_pids_limit.map(Value::from)),
-        ("failSwapOn", choices.fail_swap_on.map(Value::from)),
+        ("containerLogMaxSize", settings.container_log_max_size.map(Value::from)),
+        ("containerLogMaxFiles", settings.container_log_max_files.map(Value::from)),
+        ("podPidsLimit", settings.pod_pids_limit.map(Value::from)),
+        ("failSwapOn", settings.fail_swap_on.map(Value::from)),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name.to_owned(), value?)))
@@ -224,7 +224,7 @@ fn os(inputs: &Resolved) -> Result<Os, RenderError> {
     })
 }
 
-/// A proxy is a URL; whatever else stands there may be a secret in the wrong place, and the document would show it.
+/// Checks that a proxy is a URL. Any other text may be a secret in the wrong field, and the document would disclose it.
 pub(super) fn proxy_url(field: &'static str, text: &str) -> Result<String, RenderError> {
     let host = ["http://", "https://", "socks5://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     match host {
@@ -235,13 +235,13 @@ pub(super) fn proxy_url(field: &'static str, text: &str) -> Result<String, Rende
 }
 
 fn platform(inputs: &Resolved) -> Platform {
-    let keys = some(inputs.text("sshPublicKey"));
+    let keys = non_empty(inputs.text("sshPublicKey"));
     let user = User { name: inputs.text("adminUsername").to_owned(), ssh_keys: keys, sudo: true, ..User::default() };
     Platform { users: vec![user], grow_root: Some(true), ..Platform::default() }
 }
 
 fn message_of_the_day(inputs: &Resolved) -> Vec<File> {
-    // The variable holds base64, as every text with several lines there.
+    // Variables with several lines are in base64.
     let text = inputs.text("MessageOfTheDay");
     let file = |content: &str| File {
         path: "/etc/motd".to_owned(),
@@ -253,14 +253,13 @@ fn message_of_the_day(inputs: &Resolved) -> Vec<File> {
 }
 
 fn credential_from(inputs: &Resolved) -> Result<CredentialFrom, RenderError> {
-    let word = inputs.text("credentialFrom");
-    let kind = match word {
+    let kind = match inputs.text("credentialFrom") {
         "attestedIdentity" => CredentialKind::AttestedIdentity,
         "customData" => CredentialKind::CustomData,
         "managedIdentity" => CredentialKind::ManagedIdentity,
         other => {
-            let known = "attestedIdentity, customData, managedIdentity";
-            return Err(DeriveError::Word { field: "credentialFrom", word: other.to_owned(), known }.into());
+            let expected = "`attestedIdentity`, `customData` or `managedIdentity`";
+            return Err(DeriveError::Choice { field: "credentialFrom", value: other.to_owned(), expected }.into());
         }
     };
     let name = if kind == CredentialKind::ManagedIdentity {

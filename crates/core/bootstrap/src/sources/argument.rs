@@ -1,24 +1,26 @@
-//! `--set name=value`.
+//! Command-line arguments: `--set name=value`.
 
 use super::SourceError;
 use crate::field::{Field, UnknownField};
-use crate::kind::{Kind, Place};
-use crate::layer::{AssignmentError, Layer};
+use crate::provenance::{SourceKind, SourcePosition};
+use crate::source::{AssignmentError, Source};
 
-/// Layers of arguments. An argument speaks for the strongest kind that may set its field, and after it.
-pub fn arguments(arguments: &[String]) -> Result<Vec<Layer>, SourceError> {
-    let mut layers: Vec<Layer> = Vec::new();
+/// Returns the sources of `--set` arguments. An argument has the kind of highest precedence that may set its field, and overrides it.
+pub fn arguments(arguments: &[String]) -> Result<Vec<Source>, SourceError> {
+    let mut sources: Vec<Source> = Vec::new();
     for (index, argument) in arguments.iter().enumerate() {
-        // What is before another sign may be a secret already, so that it is not repeated.
+        // The argument may be a secret with a different separator, so the error only contains its number.
         let (name, text) = argument.split_once('=').ok_or(SourceError::Argument { number: index + 1 })?;
-        let place = Place::Argument(format!("--set {name}"));
-        let field = Field::named(name)
-            .map_err(|_| AssignmentError::Unknown { place: place.clone(), source: UnknownField(name.to_owned()) })?;
-        let mut layer = Layer::new(field.strongest().unwrap_or(Kind::Settings));
-        layer.set_text(name, text, place)?;
-        layers.push(layer);
+        let position = SourcePosition::Argument(format!("--set {name}"));
+        let field = Field::named(name).map_err(|_| AssignmentError::Unknown {
+            position: position.clone(),
+            source: UnknownField(name.to_owned()),
+        })?;
+        let mut source = Source::new(field.highest_kind().unwrap_or(SourceKind::Settings));
+        source.set_text(name, text, position)?;
+        sources.push(source);
     }
-    Ok(layers)
+    Ok(sources)
 }
 
 #[cfg(test)]
@@ -26,20 +28,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_speaks_for_the_strongest_kind_of_its_field() {
-        let layers = arguments(&["maxPods=30".to_owned(), "tenantId=t".to_owned()]).unwrap();
-        assert_eq!((layers[0].kind, layers[1].kind), (Kind::NodeClass, Kind::Settings));
+    fn argument_has_the_highest_kind_of_its_field() {
+        let sources = arguments(&["maxPods=30".to_owned(), "tenantId=t".to_owned()]).unwrap();
+        assert_eq!((sources[0].kind, sources[1].kind), (SourceKind::NodeClass, SourceKind::Settings));
     }
 
     #[test]
-    fn a_field_that_only_the_program_sets_is_refused_and_the_value_is_not_shown() {
+    fn computed_field_is_rejected_without_showing_the_value() {
         let error = arguments(&["TLSBootstrapToken=hunter2".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("computed from bootstrapToken") && !error.contains("hunter2"), "{error}");
     }
 
     #[test]
-    fn an_argument_without_a_value_is_named_by_its_number_and_not_shown() {
+    fn argument_without_value_is_reported_by_number_and_not_shown() {
         let error = arguments(&["maxPods=30".to_owned(), "bootstrapToken:hunter2".to_owned()]).unwrap_err().to_string();
-        assert_eq!(error, "the 2nd `--set` is not `name=value`");
+        assert_eq!(error, "`--set` number 2: expected `name=value`");
     }
 }

@@ -1,24 +1,23 @@
-//! What the cluster and the cloud say.
+//! Values detected from the cluster and the cloud.
 
 use super::SourceError;
-use crate::kind::{Kind, Place};
-use crate::layer::Layer;
+use crate::provenance::{SourceKind, SourcePosition};
+use crate::source::Source;
 
-/// One detected value, with the call that gave it.
+/// A detected value and the API call that returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     pub field: &'static str,
-    /// The value as text.
     pub text: String,
-    /// The call, `GET /version`.
+    /// For example `GET /version`.
     pub call: String,
 }
 
-/// The layer of what was detected.
-pub fn detected(facts: &[Fact]) -> Result<Layer, SourceError> {
-    let mut layer = Layer::new(Kind::Detected);
+/// Returns the source of detected values.
+pub fn detected(facts: &[Fact]) -> Result<Source, SourceError> {
+    let mut source = Source::new(SourceKind::Detected);
     for fact in facts {
-        layer.set_text(fact.field, &fact.text, Place::Call(fact.call.clone()))?;
+        source.set_text(fact.field, &fact.text, SourcePosition::Call(fact.call.clone()))?;
     }
-    Ok(layer)
+    Ok(source)
 }

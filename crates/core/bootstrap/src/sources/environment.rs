@@ -1,46 +1,46 @@
-//! Environment variables.
+//! Environment variables as a source.
 
 use std::collections::BTreeMap;
 
 use super::SourceError;
 use crate::field::Field;
-use crate::kind::{Kind, Place};
-use crate::layer::Layer;
+use crate::provenance::{SourceKind, SourcePosition};
+use crate::source::Source;
 
-/// The layer of environment variables. Of several names for a field the first that is set counts; an empty one is not set.
-pub fn environment(variables: &BTreeMap<String, String>) -> Result<Layer, SourceError> {
-    let mut layer = Layer::new(Kind::Environment);
+/// Returns the source of environment variables. The first non-empty variable of a field wins.
+pub fn environment(variables: &BTreeMap<String, String>) -> Result<Source, SourceError> {
+    let mut source = Source::new(SourceKind::Environment);
     for field in Field::all() {
         let found =
             field.reads.iter().find_map(|name| Some((*name, variables.get(*name).filter(|text| !text.is_empty())?)));
         if let Some((name, text)) = found {
-            layer.set_text(field.name, text, Place::Variable(name.to_owned()))?;
+            source.set_text(field.name, text, SourcePosition::Variable(name.to_owned()))?;
         }
     }
-    Ok(layer)
+    Ok(source)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn layer(pairs: &[(&str, &str)]) -> Result<Layer, SourceError> {
+    fn source(pairs: &[(&str, &str)]) -> Result<Source, SourceError> {
         environment(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
     #[test]
-    fn the_first_name_that_is_set_counts() {
-        let said =
-            layer(&[("AZURE_TENANT_ID", ""), ("ARM_TENANT_ID", "b"), ("NODE_IDENTITIES", "x,y"), ("OTHER", "z")])
+    fn first_variable_that_is_set_wins() {
+        let source =
+            source(&[("AZURE_TENANT_ID", ""), ("ARM_TENANT_ID", "b"), ("NODE_IDENTITIES", "x,y"), ("OTHER", "z")])
                 .unwrap();
-        assert_eq!(said.assignments.len(), 2);
-        assert_eq!(said.assignments[0].place, Place::Variable("ARM_TENANT_ID".to_owned()));
-        assert_eq!(said.assignments[1].value, serde_json::json!(["x", "y"]));
+        assert_eq!(source.assignments.len(), 2);
+        assert_eq!(source.assignments[0].position, SourcePosition::Variable("ARM_TENANT_ID".to_owned()));
+        assert_eq!(source.assignments[1].value, serde_json::json!(["x", "y"]));
     }
 
     #[test]
-    fn a_variable_that_is_no_boolean_is_named_and_not_shown() {
-        let error = layer(&[("USE_SIG", "hunter2")]).unwrap_err().to_string();
-        assert_eq!(error, "$USE_SIG: `useSharedGallery` is a boolean");
+    fn invalid_variable_is_named_without_its_value() {
+        let error = source(&[("USE_SIG", "hunter2")]).unwrap_err().to_string();
+        assert_eq!(error, "$USE_SIG: `useSharedGallery` must be a boolean");
     }
 }

@@ -1,4 +1,4 @@
-//! Where values come from: each source becomes a layer.
+//! Sources of configuration, one module per kind.
 
 mod argument;
 mod detected;
@@ -12,40 +12,34 @@ pub use argument::arguments;
 pub use detected::{Fact, detected};
 pub use environment::environment;
 pub use node_class::node_class;
-pub(crate) use node_pool::SETTLING;
+pub(crate) use node_pool::REQUIREMENT_FIELDS;
 pub use node_pool::{node_claim, node_pool};
 pub use settings::settings;
 
 use serde_json::Value;
 
 use crate::document::{BadDocument, Document};
-use crate::layer::{AssignmentError, Layer};
+use crate::source::{AssignmentError, Source};
 
-/// Annotations with this prefix set fields that an object has no place for: `bootstrap.kiln.dev/DisableSSH: "true"`.
+/// Annotations with this prefix set fields that the schema of an object does not have: `bootstrap.kiln.dev/DisableSSH: "true"`.
 pub const ANNOTATION_PREFIX: &str = "bootstrap.kiln.dev/";
 
-/// A source that cannot be taken.
+/// A source that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// The document has another form.
     #[error(transparent)]
     Document(#[from] BadDocument),
-    /// It sets what it may not.
     #[error(transparent)]
     Assignment(#[from] AssignmentError),
-    /// An argument is no assignment.
-    #[error("the {} `--set` is not `name=value`", ordinal(*.number))]
-    Argument {
-        /// Which one, from 1.
-        number: usize,
-    },
-    /// More than one mistake.
+    /// A `--set` argument without `=`. Only its number is shown, because it may contain a secret.
+    #[error("`--set` number {number}: expected `name=value`")]
+    Argument { number: usize },
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<SourceError>),
 }
 
 impl SourceError {
-    /// Every single mistake.
+    /// Returns the individual errors.
     pub fn each(&self) -> Vec<&Self> {
         match self {
             Self::Several(all) => all.iter().flat_map(Self::each).collect(),
@@ -54,42 +48,33 @@ impl SourceError {
     }
 }
 
-fn ordinal(number: usize) -> String {
-    match number {
-        1 => "1st".to_owned(),
-        2 => "2nd".to_owned(),
-        3 => "3rd".to_owned(),
-        other => format!("{other}th"),
-    }
-}
-
-/// All mistakes at once: who mends a file wants to see them together.
-fn all_well(mut mistakes: Vec<SourceError>) -> Result<(), SourceError> {
-    match mistakes.len() {
+/// Combines errors, so that all errors of a file are reported at once.
+fn combine(mut errors: Vec<SourceError>) -> Result<(), SourceError> {
+    match errors.len() {
         0 => Ok(()),
-        1 => Err(mistakes.remove(0)),
-        _ => Err(SourceError::Several(mistakes)),
+        1 => Err(errors.remove(0)),
+        _ => Err(SourceError::Several(errors)),
     }
 }
 
-/// Adds what an object's annotations set.
-fn annotations(document: &Document, layer: &mut Layer) -> Result<(), SourceError> {
+/// Adds the fields that the annotations of an object set.
+fn annotations(document: &Document, source: &mut Source) -> Result<(), SourceError> {
     let annotations = document.value().pointer("/metadata/annotations").and_then(Value::as_object);
-    let mut mistakes = Vec::new();
+    let mut errors = Vec::new();
     for (key, value) in annotations.into_iter().flatten() {
         if let (Some(name), Some(text)) = (key.strip_prefix(ANNOTATION_PREFIX), value.as_str()) {
-            let set = layer.set_text(name, text, document.place(&format!("metadata.annotations.{key}")));
-            mistakes.extend(set.err().map(SourceError::from));
+            let set = source.set_text(name, text, document.position(&format!("metadata.annotations.{key}")));
+            errors.extend(set.err().map(SourceError::from));
         }
     }
-    all_well(mistakes)
+    combine(errors)
 }
 
 /// Checks the kind of an object.
 fn expect_kind(document: &Document, kind: &str) -> Result<(), SourceError> {
     match document.value().get("kind").and_then(Value::as_str) {
         Some(found) if found == kind => Ok(()),
-        Some(found) => Err(document.wrong("kind", format!("`{found}` is not {kind}")).into()),
-        None => Err(document.wrong("kind", format!("this is no {kind}: it has no kind")).into()),
+        Some(found) => Err(document.error_at("kind", format!("expected {kind}, found `{found}`")).into()),
+        None => Err(document.error_at("kind", format!("expected {kind}, but `kind` is not set")).into()),
     }
 }

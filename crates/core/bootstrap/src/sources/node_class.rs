@@ -1,4 +1,4 @@
-//! Karpenter's class of nodes on Azure.
+//! Karpenter's `AKSNodeClass` as a source.
 
 use std::collections::BTreeSet;
 
@@ -8,41 +8,41 @@ use serde_json::Value;
 use super::linux_os::{linux_os, local_dns};
 use super::{SourceError, annotations, expect_kind};
 use crate::document::Document;
-use crate::kind::Kind;
-use crate::layer::Layer;
+use crate::provenance::SourceKind;
+use crate::source::Source;
 
-/// The layers of a class: what it says, and what was found for it. Of its images the first that suits the processor counts.
-pub fn node_class(document: &Document, arch: &str) -> Result<Vec<Layer>, SourceError> {
+/// Returns the sources of a class: its spec, and the values detected in its status. The first image for the architecture is used.
+pub fn node_class(document: &Document, arch: &str) -> Result<Vec<Source>, SourceError> {
     expect_kind(document, "AKSNodeClass")?;
     let class: AksNodeClass = document.parse()?;
-    let mut said = Layer::new(Kind::NodeClass);
+    let mut class_source = Source::new(SourceKind::NodeClass);
     let written: BTreeSet<&str> = spec(&class.spec).into_iter().map(|(path, ..)| path).collect();
-    // The server completes what is said of kubelet: a file means what it would mean in the cluster.
+    // The API server fills in kubelet defaults; a file gets the same ones, so it means the same as in the cluster.
     let kubelet = class.spec.clone().with_defaults().kubelet;
     for (path, field, value) in spec(&NodeClassSpec { kubelet, ..class.spec.clone() }) {
         let path =
             if written.contains(path) { format!("spec.{path}") } else { format!("spec.{path} (server's default)") };
-        said.set(field, value, document.place(&path))?;
+        class_source.set(field, value, document.position(&path))?;
     }
     if let Some(os) = &class.spec.linux_os_config {
-        linux_os(document, os, &mut said)?;
+        linux_os(document, os, &mut class_source)?;
     }
     if let Some(dns) = &class.spec.local_dns {
-        local_dns(document, dns, &mut said)?;
+        local_dns(document, dns, &mut class_source)?;
     }
-    annotations(document, &mut said)?;
-    let mut found = Layer::new(Kind::Detected);
+    annotations(document, &mut class_source)?;
+    let mut detected = Source::new(SourceKind::Detected);
     if let Some(version) = &class.status.kubernetes_version {
         let plain = version.trim_start_matches('v');
-        found.set("kubernetesVersion", plain.into(), document.place("status.kubernetesVersion"))?;
+        detected.set("kubernetesVersion", plain.into(), document.position("status.kubernetesVersion"))?;
     }
-    let suits = |image: &&kiln_aks_formats::karpenter::Image| {
+    let fits = |image: &&kiln_aks_formats::karpenter::Image| {
         image.requirements.iter().all(|r| r.key != "kubernetes.io/arch" || r.values.iter().any(|value| value == arch))
     };
-    if let Some(image) = class.status.images.iter().find(suits) {
-        found.set("imageId", image.id.as_str().into(), document.place("status.images"))?;
+    if let Some(image) = class.status.images.iter().find(fits) {
+        detected.set("imageId", image.id.as_str().into(), document.position("status.images"))?;
     }
-    Ok(vec![said, found])
+    Ok(vec![class_source, detected])
 }
 
 fn spec(spec: &NodeClassSpec) -> Vec<(&'static str, &'static str, Value)> {
@@ -75,10 +75,10 @@ fn spec(spec: &NodeClassSpec) -> Vec<(&'static str, &'static str, Value)> {
 
 fn kubelet(kubelet: &KubeletConfiguration) -> Vec<(&'static str, &'static str, Option<Value>)> {
     let text = |value: &Option<String>| value.clone().map(Value::from);
-    let word = |value: Option<bool>| value.map(|value| Value::from(value.to_string()));
+    let boolean = |value: Option<bool>| value.map(|value| Value::from(value.to_string()));
     vec![
         ("kubelet.cpuManagerPolicy", "kubelet.cpuManagerPolicy", text(&kubelet.cpu_manager_policy)),
-        ("kubelet.cpuCFSQuota", "kubelet.cpuCFSQuota", word(kubelet.cpu_cfs_quota)),
+        ("kubelet.cpuCFSQuota", "kubelet.cpuCFSQuota", boolean(kubelet.cpu_cfs_quota)),
         (
             "kubelet.cpuCFSQuotaPeriod",
             "kubelet.cpuCFSQuotaPeriod",
@@ -107,7 +107,7 @@ fn kubelet(kubelet: &KubeletConfiguration) -> Vec<(&'static str, &'static str, O
             kubelet.container_log_max_files.map(Value::from),
         ),
         ("kubelet.podPidsLimit", "kubelet.podPidsLimit", kubelet.pod_pids_limit.map(Value::from)),
-        ("kubelet.failSwapOn", "kubelet.failSwapOn", word(kubelet.fail_swap_on)),
+        ("kubelet.failSwapOn", "kubelet.failSwapOn", boolean(kubelet.fail_swap_on)),
     ]
 }
 
@@ -139,21 +139,21 @@ status:
 ";
 
     #[test]
-    fn a_class_says_what_it_says_and_what_was_found_for_it() {
-        let layers = node_class(&Document::read("c.yaml", CLASS).unwrap(), "amd64").unwrap();
-        let find = |layer: &Layer, name: &str| layer.assignments.iter().find(|a| a.field == name).cloned().unwrap();
-        assert_eq!(find(&layers[0], "maxPods").place.to_string(), "c.yaml:8 spec.maxPods");
-        assert_eq!(find(&layers[0], "kubelet.podPidsLimit").value, 99);
-        assert_eq!(find(&layers[0], "DisableSSH").value, true);
-        let filled = find(&layers[0], "kubelet.containerLogMaxFiles");
-        assert_eq!(filled.place.to_string(), "c.yaml:10 spec.kubelet.containerLogMaxFiles (server's default)");
-        assert_eq!(layers[1].kind, Kind::Detected);
-        assert_eq!(find(&layers[1], "kubernetesVersion").value, "1.33.7");
-        assert_eq!(find(&layers[1], "imageId").value, "/CommunityGalleries/g/images/amd/versions/1.0.0");
+    fn class_sets_spec_values_and_detected_status_values() {
+        let sources = node_class(&Document::read("c.yaml", CLASS).unwrap(), "amd64").unwrap();
+        let find = |source: &Source, name: &str| source.assignments.iter().find(|a| a.field == name).cloned().unwrap();
+        assert_eq!(find(&sources[0], "maxPods").position.to_string(), "c.yaml:8 spec.maxPods");
+        assert_eq!(find(&sources[0], "kubelet.podPidsLimit").value, 99);
+        assert_eq!(find(&sources[0], "DisableSSH").value, true);
+        let filled = find(&sources[0], "kubelet.containerLogMaxFiles");
+        assert_eq!(filled.position.to_string(), "c.yaml:10 spec.kubelet.containerLogMaxFiles (server's default)");
+        assert_eq!(sources[1].kind, SourceKind::Detected);
+        assert_eq!(find(&sources[1], "kubernetesVersion").value, "1.33.7");
+        assert_eq!(find(&sources[1], "imageId").value, "/CommunityGalleries/g/images/amd/versions/1.0.0");
     }
 
     #[test]
-    fn a_value_of_another_form_is_named_by_its_line() {
+    fn wrong_type_is_reported_with_its_line() {
         let text = CLASS.replace("maxPods: 50", "maxPods: many");
         let error = node_class(&Document::read("c.yaml", &text).unwrap(), "amd64").unwrap_err().to_string();
         assert!(error.starts_with("c.yaml:8:12: at `spec.maxPods`: "), "{error}");

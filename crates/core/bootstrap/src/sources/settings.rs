@@ -1,13 +1,13 @@
-//! Global settings: a plain file of fields, or Karpenter's `ConfigMap`.
+//! Global settings as a source: a plain file of fields, or Karpenter's `ConfigMap`.
 
 use serde_json::Value;
 
-use super::{SourceError, all_well};
+use super::{SourceError, combine};
 use crate::document::Document;
-use crate::kind::Kind;
-use crate::layer::Layer;
+use crate::provenance::SourceKind;
+use crate::source::Source;
 
-/// Karpenter's names that differ from ours.
+/// Karpenter settings whose name differs from the field.
 const KARPENTER: [(&str, &str); 4] = [
     ("clusterID", "clusterId"),
     ("kubeletClientTLSBootstrapToken", "bootstrapToken"),
@@ -15,51 +15,51 @@ const KARPENTER: [(&str, &str); 4] = [
     ("networkPluginMode", "networkPluginMode"),
 ];
 
-/// Karpenter's settings that no node sees.
-const NOT_OF_NODES: [&str; 1] = ["vmMemoryOverheadPercent"];
+/// Karpenter settings that do not affect nodes.
+const IGNORED: [&str; 1] = ["vmMemoryOverheadPercent"];
 
-/// The layer of a settings file.
-pub fn settings(document: &Document) -> Result<Layer, SourceError> {
-    let mut layer = Layer::new(Kind::Settings);
-    let mut mistakes = Vec::new();
+/// Returns the source of a settings file.
+pub fn settings(document: &Document) -> Result<Source, SourceError> {
+    let mut source = Source::new(SourceKind::Settings);
+    let mut errors = Vec::new();
     let value = document.value();
     if value.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
         for (key, value) in value.get("data").and_then(Value::as_object).into_iter().flatten() {
-            mistakes.extend(config_map_entry(document, key, value, &mut layer).err());
+            errors.extend(config_map_entry(document, key, value, &mut source).err());
         }
     } else {
         let Some(fields) = value.as_object() else {
             let reason = if value.is_null() {
-                "it is empty: settings are names with values"
+                "the file is empty; expected a map of settings"
             } else {
-                "settings are names with values"
+                "expected a map of settings"
             };
-            return Err(document.wrong("", reason).into());
+            return Err(document.error_at("", reason).into());
         };
         for (name, value) in fields {
-            let set = layer.set(name, value.clone(), document.place(name));
-            mistakes.extend(set.err().map(SourceError::from));
+            let set = source.set(name, value.clone(), document.position(name));
+            errors.extend(set.err().map(SourceError::from));
         }
     }
-    all_well(mistakes)?;
-    Ok(layer)
+    combine(errors)?;
+    Ok(source)
 }
 
-fn config_map_entry(document: &Document, key: &str, value: &Value, layer: &mut Layer) -> Result<(), SourceError> {
+fn config_map_entry(document: &Document, key: &str, value: &Value, source: &mut Source) -> Result<(), SourceError> {
     let path = format!("data.{key}");
     let short = key.strip_prefix("azure.").unwrap_or(key);
-    if NOT_OF_NODES.contains(&short) {
+    if IGNORED.contains(&short) {
         return Ok(());
     }
-    let name = KARPENTER.iter().find(|(theirs, _)| *theirs == short).map_or(short, |(_, ours)| ours);
+    let name = KARPENTER.iter().find(|(karpenter, _)| *karpenter == short).map_or(short, |(_, field)| field);
     let Some(text) = value.as_str() else {
-        return Err(document.wrong(&path, "the data of a ConfigMap are texts").into());
+        return Err(document.error_at(&path, "ConfigMap data must be strings").into());
     };
-    let place = document.place(&path);
+    let position = document.position(&path);
     // Karpenter writes maps and lists as JSON.
     match serde_json::from_str::<Value>(text) {
-        Ok(json @ (Value::Object(_) | Value::Array(_))) => layer.set(name, json, place)?,
-        _ => layer.set_text(name, text, place)?,
+        Ok(json @ (Value::Object(_) | Value::Array(_))) => source.set(name, json, position)?,
+        _ => source.set_text(name, text, position)?,
     }
     Ok(())
 }
@@ -69,40 +69,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_file_sets_fields_by_name_and_line() {
+    fn plain_file_sets_fields_by_name() {
         let document = Document::read("s.yaml", "tenantId: t\nkubernetesVersion: 1.33.7\nDisableSSHx: true\n").unwrap();
         let error = settings(&document).unwrap_err().to_string();
-        assert_eq!(error, "s.yaml:3:14: at `DisableSSHx`: there is no field `DisableSSHx`; `DisableSSH` may be meant");
+        assert_eq!(error, "s.yaml:3:14: at `DisableSSHx`: unknown field `DisableSSHx`; did you mean `DisableSSH`?");
         let document =
             Document::read("s.yaml", "tenantId: no\nLoadBalancerSKU: Basic\nadditionalTags: {a: b}\n").unwrap();
-        let layer = settings(&document).unwrap();
-        let find = |name: &str| layer.assignments.iter().find(|a| a.field == name).unwrap();
+        let source = settings(&document).unwrap();
+        let find = |name: &str| source.assignments.iter().find(|a| a.field == name).unwrap();
         assert_eq!(find("tenantId").value, "no");
-        assert_eq!(find("LoadBalancerSKU").place.to_string(), "s.yaml:2 LoadBalancerSKU");
+        assert_eq!(find("LoadBalancerSKU").position.to_string(), "s.yaml:2 LoadBalancerSKU");
     }
 
     #[test]
-    fn what_holds_no_names_is_refused_as_a_whole() {
+    fn file_without_a_map_is_rejected() {
         let error = |text: &str| settings(&Document::read("s.yaml", text).unwrap()).unwrap_err().to_string();
-        assert_eq!(error(""), "s.yaml:1:1: it is empty: settings are names with values");
-        assert_eq!(error("[1]\n"), "s.yaml:1:1: settings are names with values");
+        assert_eq!(error(""), "s.yaml:1:1: the file is empty; expected a map of settings");
+        assert_eq!(error("[1]\n"), "s.yaml:1:1: expected a map of settings");
     }
 
     #[test]
-    fn digits_without_quotes_are_no_text_and_would_lose_their_zeros() {
+    fn unquoted_digits_are_rejected_because_leading_zeros_would_be_lost() {
         let document = Document::read("s.yaml", "clusterId: 04659330\n").unwrap();
         let error = settings(&document).unwrap_err().to_string();
-        assert_eq!(error, "s.yaml:1:12: at `clusterId`: `clusterId` is a text; a number needs quotes to be one");
+        assert_eq!(error, "s.yaml:1:12: at `clusterId`: `clusterId` must be a string; put quotes around numbers");
     }
 
     #[test]
-    fn karpenters_config_map_is_read() {
+    fn karpenter_config_map_is_accepted() {
         let text = "kind: ConfigMap\ndata:\n  azure.clusterID: '46593302'\n  azure.tags: '{\"a\": \"b\"}'\n  azure.nodeIdentities: '[\"x\"]'\n  \
                     azure.vmMemoryOverheadPercent: '0.075'\n  azure.clusterName: c\n";
-        let layer = settings(&Document::read("s.yaml", text).unwrap()).unwrap();
-        let names: Vec<_> = layer.assignments.iter().map(|assignment| assignment.field).collect();
+        let source = settings(&Document::read("s.yaml", text).unwrap()).unwrap();
+        let names: Vec<_> = source.assignments.iter().map(|assignment| assignment.field).collect();
         assert_eq!(names, ["clusterId", "clusterName", "nodeIdentities", "additionalTags"]);
-        assert_eq!(layer.assignments[3].value, serde_json::json!({"a": "b"}));
-        assert_eq!(layer.assignments[0].place.to_string(), "s.yaml:3 data.azure.clusterID");
+        assert_eq!(source.assignments[3].value, serde_json::json!({"a": "b"}));
+        assert_eq!(source.assignments[0].position.to_string(), "s.yaml:3 data.azure.clusterID");
     }
 }

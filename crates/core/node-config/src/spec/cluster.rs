@@ -1,48 +1,48 @@
-//! The cluster and its network.
+//! Cluster and pod network.
 
 use crate::describe::document;
 
 document! {
-    /// The cluster that a node joins.
+    /// The cluster that the node joins.
     pub struct Cluster {
-        /// Its name.
+        /// Name of the cluster.
         name: String = None,
-        /// The URL of its API server.
+        /// URL of the API server.
         endpoint: String = Restart,
-        /// The certificates that its API server is trusted by, PEM.
+        /// Certificate authority of the API server, in PEM.
         certificate_authority: String = Restart,
-        /// Its DNS.
+        /// DNS settings of the cluster.
         dns: Dns,
     }
 }
 
 document! {
-    /// A cluster's DNS.
+    /// DNS settings of a cluster.
     pub struct Dns {
-        /// Addresses of the service.
+        /// IP addresses of the cluster DNS service.
         service_ips: Vec<String> = Restart,
-        /// The domain of its names.
+        /// Cluster domain.
         domain: String = Restart,
-        /// Domains that are searched besides.
+        /// Additional DNS search domains.
         search: Vec<String> = Restart,
     }
 }
 
 document! {
-    /// The network of the node's pods.
+    /// Network of the node's pods.
     pub struct Network {
-        /// The plugin that the node sets up: `none` where an agent in the cluster does.
+        /// Network plugin that the node configures. Use `none` if an agent in the cluster configures the network.
         plugin: String = Drain,
-        /// Its mode.
+        /// Mode of the network plugin.
         mode: String = Drain,
-        /// What forwards packets.
+        /// Network data plane.
         dataplane: String = Drain,
-        /// The network policy.
+        /// Network policy engine.
         policy: String = Drain,
-        /// The largest packet of the node's interfaces.
+        /// MTU of the node's network interfaces.
         mtu: u32 = Drain,
-        /// Whether pods that do not share the host's network are kept from the metadata service at `169.254.169.254`. The node itself
-        /// reaches it all the same.
+        /// Blocks access to the metadata service at `169.254.169.254` for pods that do not use the host network. The node itself is not
+        /// affected.
         block_metadata: Option<bool> = Reload,
     }
 }

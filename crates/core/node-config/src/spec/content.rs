@@ -1,51 +1,51 @@
-//! Files and units.
+//! Files and systemd units.
 
 use crate::describe::document;
 
 document! {
-    /// A file.
+    /// A file on the node.
     pub struct File {
-        /// Where.
+        /// Absolute path of the file.
         path: String = Reload,
-        /// What is in it.
+        /// Content as text.
         content: String = Reload,
-        /// What is in it, base64, where it is no text.
+        /// Content in base64, for binary files. Mutually exclusive with `content`.
         content_base64: String = Reload,
-        /// Its mode in octal, `0644`.
+        /// File mode in octal, such as `0644`.
         mode: String = None,
-        /// Its owner.
+        /// Owner of the file.
         owner: String = None,
-        /// Its group.
+        /// Group of the file.
         group: String = None,
-        /// Units that restart when it changes.
+        /// Units that restart when the file changes.
         restarts: Vec<String> = Restart,
-        /// Units that read it again when it changes.
+        /// Units that reload when the file changes.
         reloads: Vec<String> = Reload,
     }
 }
 
 document! {
-    /// A unit of systemd.
+    /// A systemd unit.
     pub struct Unit {
-        /// Its name.
+        /// Name of the unit, such as `example.service`.
         name: String = Restart,
-        /// What is in it; without it the image's own.
+        /// Content of the unit file. If not set, the unit of the image is used.
         content: String = Restart,
-        /// What is added to it.
+        /// Drop-in files of the unit.
         drop_ins: Vec<DropIn> = Restart,
-        /// Whether it starts by itself.
+        /// Enables or disables the unit.
         enabled: Option<bool> = None,
-        /// Whether it can be started at all.
+        /// Masks the unit, so that it cannot be started.
         masked: bool = Restart,
     }
 }
 
 document! {
-    /// An addition to a unit.
+    /// A drop-in file of a systemd unit.
     pub struct DropIn {
-        /// Its file name, `10-limits.conf`.
+        /// File name, such as `10-limits.conf`.
         name: String = Restart,
-        /// What is in it.
+        /// Content of the drop-in file.
         content: String = Restart,
     }
 }

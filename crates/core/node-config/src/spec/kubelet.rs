@@ -1,4 +1,4 @@
-//! The kubelet.
+//! kubelet settings.
 
 use std::collections::BTreeMap;
 
@@ -7,65 +7,62 @@ use serde_json::Value;
 use crate::describe::{choice, document};
 
 document! {
-    /// The kubelet.
+    /// Settings of the kubelet.
     pub struct Kubelet {
-        /// Its version, `1.33.7`. It must be in the image.
+        /// Version of the kubelet, such as `1.33.7`. The image must contain it.
         version: String = Drain,
-        /// Its configuration, as `kubelet.config.k8s.io` has it.
+        /// Fields of the `KubeletConfiguration` (`kubelet.config.k8s.io`).
         configuration: BTreeMap<String, Value> = Restart,
-        /// Flags that its configuration has no field for, with their dashes.
+        /// Command-line flags without a field in the `KubeletConfiguration`, with leading dashes.
         flags: BTreeMap<String, String> = Restart,
-        /// Labels that the node registers with. Later the cluster changes them.
+        /// Labels that the node registers with. On a registered node, the cluster changes them.
         labels: BTreeMap<String, String> = Cluster,
-        /// Taints that the node registers with. Later the cluster changes them.
+        /// Taints that the node registers with. On a registered node, the cluster changes them.
         taints: Vec<Taint> = Cluster,
-        /// Programs that answer for registries.
+        /// Image credential providers.
         credential_providers: Vec<CredentialProvider> = Restart,
-        /// The address that the node is known by.
+        /// IP address of the node.
         node_ip: String = Restart,
-        /// The folder of its files.
+        /// Data directory of the kubelet.
         root: String = Replace,
     }
 }
 
 document! {
-    /// A taint.
+    /// A taint that the node registers with.
     pub struct Taint {
-        /// The key.
+        /// Key of the taint.
         key: String = Cluster,
-        /// The value.
+        /// Value of the taint.
         value: String = Cluster,
-        /// What it does to pods that do not tolerate it.
+        /// Effect on pods that do not tolerate the taint.
         effect: TaintEffect = Cluster,
     }
 }
 
 choice! {
-    /// What a taint does to pods that do not tolerate it.
+    /// Effect of a taint on pods that do not tolerate it.
     pub enum TaintEffect {
-        /// They are not placed here.
         NoSchedule = "NoSchedule",
-        /// They are placed here last.
         PreferNoSchedule = "PreferNoSchedule",
-        /// They are evicted.
         NoExecute = "NoExecute",
     }
 }
 
 document! {
-    /// A program that answers for registries.
+    /// An image credential provider of the kubelet.
     pub struct CredentialProvider {
-        /// The name of the program.
+        /// Name of the provider's executable.
         name: String = Restart,
-        /// Images that it answers for, `*.azurecr.io`.
+        /// Patterns of images that the provider is called for, such as `*.azurecr.io`.
         match_images: Vec<String> = Restart,
-        /// How long an answer holds, `10m`.
+        /// Default time for which the kubelet caches credentials, such as `10m`.
         cache_duration: String = Restart,
-        /// The version of the exchange.
+        /// Version of the credential provider API.
         api_version: String = Restart,
-        /// Arguments.
+        /// Arguments of the provider.
         args: Vec<String> = Restart,
-        /// Environment.
+        /// Environment variables of the provider.
         env: BTreeMap<String, String> = Restart,
     }
 }

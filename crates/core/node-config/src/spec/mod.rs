@@ -1,4 +1,4 @@
-//! What a node is to be.
+//! The spec: desired state of a node.
 
 mod cluster;
 mod content;
@@ -19,31 +19,31 @@ pub use runtime::{Registry, Runtime};
 use crate::describe::document;
 
 document! {
-    /// What a node is to be.
+    /// Desired state of a node.
     pub struct Spec {
         /// The cluster that the node joins.
         cluster: Cluster,
-        /// The kubelet.
+        /// Settings of the kubelet.
         kubelet: Kubelet,
-        /// The container runtime.
+        /// Settings of the container runtime.
         runtime: Runtime,
-        /// Registries that are reached in another way than by their name. The runtime reads them at each pull.
+        /// Registry mirrors. The runtime reads them at each pull.
         registries: Vec<Registry> = None,
-        /// The network plugin.
+        /// Network of the node's pods.
         network: Network,
-        /// The operating system.
+        /// Settings of the operating system.
         os: Os,
-        /// What the node does for its platform.
+        /// Platform-specific settings of the machine.
         platform: Platform,
-        /// Files.
+        /// Files on the node.
         files: Vec<File> = Reload,
-        /// Units of systemd.
+        /// systemd units.
         units: Vec<Unit> = Restart,
-        /// Where the node gets the credential that it joins with. A node that has joined has its own and does not look here again.
+        /// Source of the credential that the node joins the cluster with. It is not used again after the node has joined.
         credential_from: CredentialFrom = None,
-        /// What must hold before a generation counts as good.
+        /// Health gates that a new generation must pass.
         health: Health,
-        /// When and how far the node may change itself.
+        /// Restrictions on changes that the node applies by itself.
         update: Update,
     }
 }

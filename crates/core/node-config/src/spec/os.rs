@@ -1,75 +1,75 @@
-//! The operating system.
+//! Operating-system settings.
 
 use std::collections::BTreeMap;
 
 use crate::describe::document;
 
 document! {
-    /// The operating system.
+    /// Settings of the operating system.
     pub struct Os {
-        /// Settings of the kernel, by their names.
+        /// Kernel parameters by name.
         sysctl: BTreeMap<String, String> = Reload,
-        /// A swap file.
+        /// Swap file.
         swap: Swap,
-        /// Large pages of memory.
+        /// Huge page settings.
         huge_pages: HugePages,
-        /// Limits of the runtime's service, by the names that systemd gives them (`LimitNOFILE`).
+        /// Resource limits of the container runtime by systemd name, such as `LimitNOFILE`.
         limits: BTreeMap<String, String> = Restart,
-        /// The clock.
+        /// Time synchronization.
         time: TimeSync,
-        /// Proxies.
+        /// HTTP proxies.
         proxy: Proxy,
-        /// Certificates to trust besides the system's, PEM each.
+        /// Additional certificate authorities to trust, each in PEM.
         certificate_authorities: Vec<String> = Restart,
-        /// Arguments of the kernel.
+        /// Kernel command-line arguments.
         kernel_arguments: Vec<String> = Reboot,
-        /// Modules of the kernel to load.
+        /// Kernel modules to load.
         kernel_modules: Vec<String> = Reload,
     }
 }
 
 document! {
-    /// A swap file.
+    /// Swap file of a node.
     pub struct Swap {
-        /// Its size in MiB; none without it.
+        /// Size in MiB. If 0, the node has no swap file.
         size_mib: u64 = Drain,
     }
 }
 
 document! {
-    /// Large pages of memory.
+    /// Huge page settings of the kernel.
     pub struct HugePages {
-        /// When they are used by themselves: `always`, `madvise`, `never`.
+        /// Transparent huge pages: `always`, `madvise` or `never`.
         transparent: String = Reload,
-        /// When room is made for them.
+        /// Defragmentation for transparent huge pages: `always`, `defer`, `defer+madvise`, `madvise` or `never`.
         defrag: String = Reload,
-        /// How many of 2 MiB are kept.
+        /// Number of reserved 2 MiB pages.
         pages_2mi: u64 = Drain,
-        /// How many of 1 GiB are kept. Only the start of the kernel finds room for those.
+        /// Number of reserved 1 GiB pages. The kernel can reserve them only at boot.
         pages_1gi: u64 = Reboot,
     }
 }
 
 document! {
-    /// The clock.
+    /// Time synchronization of a node.
     pub struct TimeSync {
-        /// Servers; the platform's own clock where none is given.
+        /// NTP servers. If empty, the clock of the platform is used.
         servers: Vec<String> = Reload,
-        /// The time zone.
+        /// Time zone.
         zone: String = None,
     }
 }
 
 document! {
-    /// Proxies. Their URLs hold no password: where one is needed, a file on the node has it.
+    /// HTTP proxies. Their URLs must not contain passwords.
     pub struct Proxy {
-        /// For HTTP.
+        /// Proxy URL for HTTP requests.
         http: String = Restart,
-        /// For HTTPS.
+        /// Proxy URL for HTTPS requests.
         https: String = Restart,
-        /// Hosts that are asked without a proxy.
+        /// Hosts that are reached without a proxy.
         no_proxy: Vec<String> = Restart,
-        /// The certificate that the proxy shows, PEM.
+        /// Certificate authority of the proxy, in PEM.
         certificate_authority: String = Restart,
     }
 }

@@ -1,47 +1,47 @@
-//! What a node does for its platform.
+//! Platform-specific settings of the machine.
 
 use crate::describe::document;
 
 document! {
-    /// What a node does for its platform.
+    /// Platform-specific settings of the machine.
     pub struct Platform {
-        /// The host name, where it is not the platform's. A node's name never changes.
+        /// Host name. If not set, the host name from the platform is used.
         host_name: String = Replace,
-        /// Users.
+        /// Local users.
         users: Vec<User> = None,
-        /// Whether the root file system grows to its disk.
+        /// Grows the root file system to the size of its disk.
         grow_root: Option<bool> = None,
-        /// The disk that does not survive the machine.
+        /// Temporary disk of the machine.
         temporary_disk: TemporaryDisk,
-        /// Whether the node tells the platform that it has started; where nothing else on the image does.
+        /// Reports to the platform that provisioning has finished. Use it if no other agent in the image does.
         report_ready: Option<bool> = None,
     }
 }
 
 document! {
-    /// A user.
+    /// A local user.
     pub struct User {
-        /// The name.
+        /// Name of the user.
         name: String = None,
-        /// Public keys that may log in.
+        /// SSH public keys of the user.
         ssh_keys: Vec<String> = None,
-        /// Groups besides its own.
+        /// Supplementary groups.
         groups: Vec<String> = None,
-        /// The shell.
+        /// Login shell.
         shell: String = None,
-        /// Whether it may do everything.
+        /// Allows all commands with `sudo` without a password.
         sudo: bool = None,
     }
 }
 
 document! {
-    /// The disk that does not survive the machine.
+    /// Temporary disk of the machine, whose data is lost when the machine is deallocated.
     pub struct TemporaryDisk {
-        /// Where it is mounted; unused without it.
+        /// Mount point. If not set, the disk is not used.
         mount_path: String = Drain,
-        /// Its file system.
+        /// File system type.
         filesystem: String = Drain,
-        /// Whether the kubelet's files live there.
+        /// Stores the kubelet's data directory on the disk.
         kubelet_root: bool = Replace,
     }
 }

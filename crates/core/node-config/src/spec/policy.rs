@@ -1,93 +1,90 @@
-//! How a node joins, what makes it healthy, and when it may change.
+//! Join credential, health gates and update policy.
 
 use crate::describe::{choice, document};
 use crate::effect::Effect;
 
 document! {
-    /// Where a node gets the credential that it joins with. The document says where, never what.
+    /// Source of the credential that a node joins the cluster with. The document never contains the credential itself.
     pub struct CredentialFrom {
-        /// The kind of place.
+        /// Kind of the source.
         kind: CredentialKind = None,
-        /// The file, the name of the system credential, or the client id of the identity. Custom data needs none.
+        /// Path of the file, name of the system credential, or client ID of the identity. Not used with `customData`.
         name: String = None,
-        /// The service that answers, for kinds that ask one.
+        /// URL of the service, for kinds that request the credential from one.
         endpoint: String = None,
     }
 }
 
 choice! {
-    /// A place that holds a credential.
+    /// Kind of source of a credential.
     pub enum CredentialKind {
-        /// The custom data of the machine, beside the document: a part of its own, which no pod reads.
+        /// A separate part of the machine's custom data, which pods cannot read.
         CustomData = "customData",
-        /// A file on the node that only root reads.
+        /// A file on the node that is readable only by root.
         File = "file",
-        /// A credential that systemd hands over.
+        /// A systemd credential.
         SystemCredential = "systemCredential",
-        /// The file that an extension of the machine wrote its protected settings to.
+        /// The file with the protected settings of a VM extension.
         ProtectedSettings = "protectedSettings",
-        /// The identity of the machine, attested by its host.
+        /// The attested identity of the machine.
         AttestedIdentity = "attestedIdentity",
-        /// A managed identity.
         ManagedIdentity = "managedIdentity",
     }
 }
 
 document! {
-    /// What must hold before a generation counts as good.
+    /// Health gates that a new generation must pass before it is committed.
     pub struct Health {
-        /// The gates. Without any: the kubelet answers and the node is ready.
+        /// List of gates. If empty, the kubelet must be healthy and the node must be Ready.
         gates: Vec<Gate> = None,
-        /// How many seconds they have, together. Then the previous generation comes back.
+        /// Time in seconds within which all gates must pass. Otherwise kilnd reverts to the previous generation.
         within_seconds: u32 = None,
     }
 }
 
 document! {
-    /// One thing that must hold.
+    /// A health check of a new generation.
     pub struct Gate {
-        /// Its name.
+        /// Name of the gate.
         name: String = None,
-        /// What is looked at.
+        /// Kind of the check.
         kind: GateKind = None,
-        /// The unit, URL on this machine, or path.
+        /// Unit, URL on the local machine, or path, depending on the kind.
         target: String = None,
     }
 }
 
 choice! {
-    /// What a gate looks at.
+    /// Kind of a health gate.
     pub enum GateKind {
-        /// The kubelet says that it is healthy.
+        /// The kubelet's health endpoint returns success.
         KubeletHealthy = "kubeletHealthy",
-        /// The node is ready.
+        /// The node has condition Ready.
         NodeReady = "nodeReady",
-        /// A unit is active.
         UnitActive = "unitActive",
-        /// A URL on this machine answers well.
+        /// A URL on the local machine returns success.
         HttpOk = "httpOk",
-        /// A file exists.
         FileExists = "fileExists",
     }
 }
 
 document! {
-    /// When and how far a node may change itself.
+    /// Restrictions on changes that a node applies by itself.
     pub struct Update {
-        /// The costliest effect that the node brings about by itself; beyond it asks. Without it: `restart`.
+        /// Most disruptive effect that the node applies by itself. It requests changes beyond it from the cluster. Defaults to `restart`.
         up_to: Option<Effect> = None,
-        /// How often it looks for a newer document, in seconds.
+        /// Interval in seconds at which the node checks for a newer document.
         poll_seconds: u32 = None,
-        /// Over how many seconds nodes spread a change.
+        /// Time in seconds over which nodes spread a change.
         spread_seconds: u32 = None,
-        /// Whether it only reports what it would change.
+        /// Reports pending changes without applying them.
         paused: bool = None,
     }
 }
 
 impl crate::describe::Describe for Effect {
-    fn kind() -> crate::describe::Kind {
-        const WORDS: [&str; 7] = ["none", "reload", "restart", "cluster", "drain", "reboot", "replace"];
-        crate::describe::Kind::Choice(&WORDS)
+    fn kind() -> crate::describe::FieldType {
+        const NAMES: [&str; 7] = ["none", "reload", "restart", "cluster", "drain", "reboot", "replace"];
+        crate::describe::FieldType::Choice(&NAMES)
     }
 }

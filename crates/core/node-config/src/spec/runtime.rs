@@ -1,4 +1,4 @@
-//! The container runtime and its registries.
+//! Container runtime and registry mirrors.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde_json::Value;
 use crate::describe::document;
 
 document! {
-    /// The container runtime.
+    /// Settings of the container runtime.
     pub struct Runtime {
-        /// Its version. It must be in the image.
+        /// Version of containerd. The image must contain it.
         version: String = Drain,
-        /// The runtime of pods that ask for none: `runc`, `nvidia-container-runtime`.
+        /// Default runtime of pods, such as `runc` or `nvidia-container-runtime`.
         default_runtime: String = Restart,
-        /// The image of the pause container.
+        /// Image of the pause container.
         sandbox_image: String = Restart,
-        /// Whether systemd owns the control groups.
+        /// Uses the systemd cgroup driver.
         systemd_cgroup: Option<bool> = Drain,
-        /// More of its configuration, merged over what kiln writes.
+        /// Additional containerd configuration, merged over kiln's defaults.
         configuration: BTreeMap<String, Value> = Restart,
-        /// The folder of images and containers.
+        /// Data directory for images and containers.
         root: String = Replace,
     }
 }
 
 document! {
-    /// A registry that is reached in another way than by its name.
+    /// Mirrors of a container registry.
     pub struct Registry {
-        /// Its host as images name it, `docker.io`; `_default` for all others.
+        /// Host of the registry in image names, such as `docker.io`. `_default` matches all other registries.
         host: String = None,
-        /// Where to ask instead, in this order.
+        /// URLs of mirrors in order of preference.
         mirrors: Vec<String> = None,
-        /// Whether the registry itself is asked when no mirror answers.
+        /// Falls back to the registry itself if no mirror responds.
         fall_back: Option<bool> = None,
-        /// Certificates that its mirrors are trusted by, PEM.
+        /// Certificate authority of the mirrors, in PEM.
         certificate_authority: String = None,
     }
 }

@@ -1,20 +1,20 @@
-//! Files and units that the document spells out.
+//! Files and units that the document contains literally.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_node_config::spec::{File, Unit};
 
-use super::Late;
+use super::Deferred;
 use super::draft::Draft;
-use crate::artifact::{Artifact, Owner};
+use crate::file::{DesiredFile, Owner};
 use crate::layout::UNITS;
 
-/// Folders that no document writes to: what kiln itself lives by, and what is no disk.
-const CLOSED: [&str; 8] =
+/// Folders that no document may write to: kiln's own, and virtual file systems.
+const RESERVED: [&str; 8] =
     ["/dev", "/etc/kiln", "/proc", "/run/kiln", "/sys", "/usr/lib/kiln", "/var/lib/kiln", "/var/lib/kubelet/pki"];
 
-/// Files that other fields are for.
-const OTHERS: [(&str, &str); 10] = [
+/// Files that another field manages.
+const MANAGED: [(&str, &str); 10] = [
     ("/etc/group", "spec.platform.users"),
     ("/etc/gshadow", "spec.platform.users"),
     ("/etc/hostname", "spec.platform.hostName"),
@@ -30,14 +30,14 @@ const OTHERS: [(&str, &str); 10] = [
 pub(super) fn render(draft: &mut Draft<'_>) {
     for file in &draft.spec.files {
         let field = format!("spec.files[{}]", file.path);
-        if CLOSED.iter().any(|closed| is_below(&file.path, closed)) {
-            draft.unfit(field, "no document writes there");
+        if RESERVED.iter().any(|reserved| is_below(&file.path, reserved)) {
+            draft.reject(field, "a document may not write to this folder");
         } else if draft.desired.blocks.iter().any(|block| block.path == file.path) {
-            draft.unfit(field, "others write this file too; kiln keeps a part of it");
-        } else if let Some((_, other)) = OTHERS.iter().find(|(other, _)| is_below(&file.path, other)) {
-            draft.unfit(field, format!("this is a matter of {other}"));
+            draft.reject(field, "kiln shares this file with other programs and manages a block in it");
+        } else if let Some((_, other)) = MANAGED.iter().find(|(other, _)| is_below(&file.path, other)) {
+            draft.reject(field, format!("this file is managed by {other}"));
         } else {
-            draft.elsewhere(artifact(file));
+            draft.elsewhere(desired_file(file));
         }
     }
     for unit in &draft.spec.units {
@@ -49,43 +49,43 @@ fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn artifact(file: &File) -> Artifact {
+fn desired_file(file: &File) -> DesiredFile {
     let bytes = if file.content_base64.is_empty() {
         file.content.clone().into_bytes()
     } else {
         STANDARD.decode(&file.content_base64).unwrap_or_default()
     };
     let or_root = |name: &String| if name.is_empty() { "root".to_owned() } else { name.clone() };
-    let mut artifact = Artifact::plain(&file.path, bytes);
-    artifact.owner = Owner { user: or_root(&file.owner), group: or_root(&file.group) };
+    let mut desired = DesiredFile::plain(&file.path, bytes);
+    desired.owner = Owner { user: or_root(&file.owner), group: or_root(&file.group) };
     if !file.mode.is_empty() {
-        artifact.mode = u32::from_str_radix(&file.mode, 8).unwrap_or(artifact.mode);
+        desired.mode = u32::from_str_radix(&file.mode, 8).unwrap_or(desired.mode);
     }
-    let artifact = file.reloads.iter().fold(artifact, |artifact, unit| artifact.reloads(unit));
-    file.restarts.iter().fold(artifact, |artifact, unit| artifact.restarts(unit))
+    let desired = file.reloads.iter().fold(desired, |desired, unit| desired.reloads(unit));
+    file.restarts.iter().fold(desired, |desired, unit| desired.restarts(unit))
 }
 
 fn render_unit(draft: &mut Draft<'_>, unit: &Unit) {
     let name = &unit.name;
     if name.starts_with("kiln-") {
-        draft.unfit(format!("spec.units[{name}]"), "kiln's own units come with its package");
+        draft.reject(format!("spec.units[{name}]"), "units whose names start with `kiln-` belong to the kiln package");
         return;
     }
-    // A mount or a target that restarts takes others with it; those only get their new text.
+    // Restarting a mount or a target would restart other units too, so these only get their new files.
     let restarts = [".service", ".socket", ".timer", ".path"].iter().any(|kind| name.ends_with(kind));
-    let mut add = |artifact: Artifact| {
-        let artifact = if restarts && !unit.masked { artifact.restarts(name) } else { artifact };
-        draft.desired.late.push(Late::Unit(artifact));
+    let mut add = |file: DesiredFile| {
+        let file = if restarts && !unit.masked { file.restarts(name) } else { file };
+        draft.desired.deferred.push(Deferred::Unit(file));
     };
     if unit.masked {
-        add(Artifact::link(format!("{UNITS}/{name}"), "/dev/null"));
+        add(DesiredFile::link(format!("{UNITS}/{name}"), "/dev/null"));
     } else if !unit.content.is_empty() {
-        add(Artifact::plain(format!("{UNITS}/{name}"), unit.content.clone()));
+        add(DesiredFile::plain(format!("{UNITS}/{name}"), unit.content.clone()));
     }
     for drop_in in &unit.drop_ins {
-        add(Artifact::plain(format!("{UNITS}/{name}.d/{}", drop_in.name), drop_in.content.clone()));
+        add(DesiredFile::plain(format!("{UNITS}/{name}.d/{}", drop_in.name), drop_in.content.clone()));
     }
     if let Some(enabled) = unit.enabled {
-        draft.desired.late.push(Late::Enabled { unit: name.clone(), enabled });
+        draft.desired.deferred.push(Deferred::Enabled { unit: name.clone(), enabled });
     }
 }

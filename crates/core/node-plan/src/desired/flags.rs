@@ -1,17 +1,17 @@
-//! The kubelet's flags, in two environment files: what it runs with, and what it registers with.
+//! The kubelet's flags, in two environment files: those it runs with, and those that only matter when it registers.
 
 use std::collections::BTreeMap;
 
 use super::draft::Draft;
 use super::{KUBELET_ROOT, kubelet_root, providers, quote};
-use crate::artifact::Artifact;
+use crate::file::DesiredFile;
 use crate::labels;
 use crate::layout::{self, current};
 
-/// Flags that fields of the document make.
+/// Flags that kiln sets, and the fields they come from.
 const OWN: [(&str, &str); 12] = [
     ("--bootstrap-kubeconfig", "spec.credentialFrom"),
-    ("--cert-dir", "no field: the kubelet's certificate stays on the disk of the system"),
+    ("--cert-dir", "no field: the kubelet's certificate stays on the OS disk"),
     ("--config", "spec.kubelet.configuration"),
     ("--config-dir", "spec.kubelet.configuration"),
     ("--hostname-override", "spec.platform.hostName"),
@@ -28,28 +28,32 @@ pub(super) fn render(draft: &mut Draft<'_>) {
     let kubelet = &draft.spec.kubelet;
     for (flag, value) in &kubelet.flags {
         if let Some((_, field)) = OWN.iter().find(|(own, _)| own == flag) {
-            draft.unfit(format!("spec.kubelet.flags[{flag}]"), format!("kiln sets this flag: {field}"));
+            draft.reject(format!("spec.kubelet.flags[{flag}]"), format!("kiln sets this flag from {field}"));
         }
-        let odd = value.chars().chain(flag.chars()).any(char::is_control);
-        draft.unfit_when(odd, format!("spec.kubelet.flags[{flag}]"), "a flag has one line");
+        let has_control = value.chars().chain(flag.chars()).any(char::is_control);
+        draft.reject_if(
+            has_control,
+            format!("spec.kubelet.flags[{flag}]"),
+            "a flag must not contain control characters",
+        );
     }
-    let args: Vec<String> = run_with(draft).into_iter().map(|(flag, value)| format!("{flag}={value}")).collect();
+    let args: Vec<String> = run_flags(draft).into_iter().map(|(flag, value)| format!("{flag}={value}")).collect();
     let text = quote::words("KUBELET_ARGS", args.iter().map(String::as_str)) + &proxies(draft);
-    draft.file(Artifact::plain(layout::KUBELET_ENV, text).restarts(layout::KUBELET_UNIT));
-    let args = register_with(draft);
+    draft.file(DesiredFile::plain(layout::KUBELET_ENV, text).restarts(layout::KUBELET_UNIT));
+    let args = register_flags(draft);
     let text = quote::words("KUBELET_REGISTER_ARGS", args.iter().map(String::as_str));
-    draft.file(Artifact::plain(layout::REGISTER_ENV, text));
+    draft.file(DesiredFile::plain(layout::REGISTER_ENV, text));
 }
 
-fn run_with(draft: &Draft<'_>) -> BTreeMap<String, String> {
+fn run_flags(draft: &Draft<'_>) -> BTreeMap<String, String> {
     let spec = draft.spec;
     let mut flags = spec.kubelet.flags.clone();
     let mut set = |flag: &str, value: String| flags.insert(flag.to_owned(), value);
     set("--config", current(layout::KUBELET_CONFIG));
     set("--kubeconfig", current(layout::KUBECONFIG));
     set("--cert-dir", parent(layout::CLIENT_CERTIFICATE).to_owned());
-    // Always, whether there is one or not: a kubelet with a certificate does not read it, and so a credential that comes or goes
-    // restarts nothing.
+    // Set even without a credential: a kubelet with a certificate does not read the file, and this way adding or removing a credential
+    // does not restart the kubelet.
     set("--bootstrap-kubeconfig", current(layout::BOOTSTRAP_KUBECONFIG));
     if draft.desired.file(providers::FILE).is_some() {
         set("--image-credential-provider-config", current(providers::FILE));
@@ -68,10 +72,10 @@ fn run_with(draft: &Draft<'_>) -> BTreeMap<String, String> {
     flags
 }
 
-fn register_with(draft: &Draft<'_>) -> Vec<String> {
+fn register_flags(draft: &Draft<'_>) -> Vec<String> {
     let kubelet = &draft.spec.kubelet;
     let mut args = Vec::new();
-    // The kubelet does not start with a label that a node may not give itself; the cluster is asked for those.
+    // The kubelet refuses to start with a label that a node may not set itself. Those labels are requested from the cluster.
     let own: Vec<String> = kubelet
         .labels
         .iter()
@@ -89,7 +93,7 @@ fn register_with(draft: &Draft<'_>) -> Vec<String> {
     args
 }
 
-/// The variables that programs look for a proxy in. Some look for small letters only, some for capitals only.
+/// The proxy variables, in upper and lower case: some programs read only one of them.
 pub(super) fn proxies(draft: &Draft<'_>) -> String {
     let proxy = &draft.spec.os.proxy;
     let none = proxy.no_proxy.join(",");

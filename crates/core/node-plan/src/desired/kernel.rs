@@ -1,10 +1,10 @@
-//! Settings of the kernel: now, and at every start of the machine.
+//! Kernel settings, both of the running kernel and for every boot.
 
 use std::fmt::Write as _;
 
 use super::Setting;
 use super::draft::Draft;
-use crate::artifact::Artifact;
+use crate::file::DesiredFile;
 use crate::layout;
 
 const MIB: u64 = 1 << 20;
@@ -21,11 +21,11 @@ fn modules(draft: &mut Draft<'_>) {
     let mut text = String::new();
     for module in &draft.spec.os.kernel_modules {
         let good = !module.is_empty() && module.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        draft.unfit_when(!good, "spec.os.kernelModules", format!("`{module}` is no name of a module"));
+        draft.reject_if(!good, "spec.os.kernelModules", format!("`{module}` is not a module name"));
         let _ = writeln!(text, "{module}");
     }
     if !text.is_empty() {
-        draft.elsewhere(Artifact::plain("/etc/modules-load.d/90-kiln.conf", text).restarts(layout::MODULES_UNIT));
+        draft.elsewhere(DesiredFile::plain("/etc/modules-load.d/90-kiln.conf", text).restarts(layout::MODULES_UNIT));
     }
 }
 
@@ -39,11 +39,11 @@ fn settings(draft: &mut Draft<'_>) {
         draft.desired.kernel.push(Setting { path, value: value.clone(), optional });
     }
     if !text.is_empty() {
-        draft.elsewhere(Artifact::plain("/etc/sysctl.d/90-kiln.conf", text));
+        draft.elsewhere(DesiredFile::plain("/etc/sysctl.d/90-kiln.conf", text));
     }
 }
 
-/// The file of a setting below `/proc/sys`. Where the first separator of its name is a dot, dots and slashes change places.
+/// The path of a sysctl below `/proc/sys`. If the first separator of its name is a dot, dots and slashes are swapped, as `sysctl` does.
 fn file(name: &str) -> String {
     let name = name.trim_start_matches('/');
     match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {
@@ -75,20 +75,24 @@ fn pages(draft: &mut Draft<'_>) {
     }
     let memory = draft.facts.memory_bytes;
     let kept = pages.pages_2mi.saturating_mul(2 * MIB).saturating_add(pages.pages_1gi.saturating_mul(GIB));
-    draft.unfit_when(
+    draft.reject_if(
         memory > 0 && kept >= memory,
         "spec.os.hugePages",
-        format!("{} MiB are asked for and the machine has {} MiB", kept / MIB, memory / MIB),
+        format!("huge pages need {} MiB and the machine has {} MiB", kept / MIB, memory / MIB),
     );
 }
 
 fn arguments(draft: &mut Draft<'_>) {
     let mut arguments = draft.spec.os.kernel_arguments.clone();
     for argument in &arguments {
-        // The file is read by a shell.
+        // A shell reads the file.
         let good =
             !argument.is_empty() && argument.chars().all(|c| c.is_ascii_alphanumeric() || "-_.,:=/@+%".contains(c));
-        draft.unfit_when(!good, "spec.os.kernelArguments", format!("`{argument}` is no argument that can be written"));
+        draft.reject_if(
+            !good,
+            "spec.os.kernelArguments",
+            format!("`{argument}` contains characters that are not allowed in a kernel argument"),
+        );
     }
     let large = draft.spec.os.huge_pages.pages_1gi;
     if large > 0 {
@@ -96,7 +100,7 @@ fn arguments(draft: &mut Draft<'_>) {
     }
     if !arguments.is_empty() {
         let text = format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"\n", arguments.join(" "));
-        draft.elsewhere(Artifact::plain("/etc/default/grub.d/90-kiln.cfg", text).restarts(layout::BOOT_LOADER_UNIT));
+        draft.elsewhere(DesiredFile::plain("/etc/default/grub.d/90-kiln.cfg", text).restarts(layout::BOOT_LOADER_UNIT));
     }
     draft.desired.kernel_arguments = arguments;
 }
@@ -106,7 +110,7 @@ mod tests {
     use super::file;
 
     #[test]
-    fn a_settings_name_gives_its_file() {
+    fn sysctl_names_are_mapped_to_paths() {
         assert_eq!(file("vm.max_map_count"), "vm/max_map_count");
         assert_eq!(file("net.ipv4.conf.eth0/100.forwarding"), "net/ipv4/conf/eth0.100/forwarding");
         assert_eq!(file("net/ipv4/conf/eth0.100/forwarding"), "net/ipv4/conf/eth0.100/forwarding");

@@ -3,43 +3,42 @@
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
-use crate::artifact::Artifact;
+use crate::file::DesiredFile;
 use crate::json::{at, merge};
 use crate::layout::{self, current};
 
 const VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 const KIND: &str = "KubeletConfiguration";
 
-/// Where containerd listens.
 const RUNTIME_ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
 
 pub(super) fn render(draft: &mut Draft<'_>) {
     let kubelet = &draft.spec.kubelet;
     if let Some(path) = draft.facts.image.kubelet(&kubelet.version) {
-        draft.file(Artifact::link("kubelet", path).restarts(layout::KUBELET_UNIT));
+        draft.file(DesiredFile::link("kubelet", path).restarts(layout::KUBELET_UNIT));
     } else {
-        let has: Vec<&str> = draft.facts.image.kubelets.keys().map(String::as_str).collect();
-        draft.unfit(
+        let available: Vec<&str> = draft.facts.image.kubelets.keys().map(String::as_str).collect();
+        draft.reject(
             "spec.kubelet.version",
-            format!("the image has no kubelet {}, it has {}", kubelet.version, has.join(", ")),
+            format!("the image has no kubelet {}; it has {}", kubelet.version, available.join(", ")),
         );
     }
     draft.file(
-        Artifact::plain(layout::CLUSTER_CA, ended(&draft.spec.cluster.certificate_authority))
+        DesiredFile::plain(layout::CLUSTER_CA, ended(&draft.spec.cluster.certificate_authority))
             .restarts(layout::KUBELET_UNIT),
     );
     let configuration = configuration(draft);
     check(&configuration, draft);
     let text = kiln_node_config::canonical::text(&configuration) + "\n";
-    draft.file(Artifact::plain(layout::KUBELET_CONFIG, text).restarts(layout::KUBELET_UNIT));
+    draft.file(DesiredFile::plain(layout::KUBELET_CONFIG, text).restarts(layout::KUBELET_UNIT));
 }
 
-/// The text with a line's end at its end.
+/// The text with exactly one newline at its end.
 pub(super) fn ended(text: &str) -> String {
     format!("{}\n", text.trim_end())
 }
 
-/// What kiln says, with what the document says over it.
+/// kiln's defaults, overridden by the document.
 fn configuration(draft: &Draft<'_>) -> Value {
     let spec = draft.spec;
     let mut own = json!({
@@ -74,26 +73,26 @@ fn configuration(draft: &Draft<'_>) -> Value {
     own
 }
 
-/// What a kubelet would not start with.
+/// Rejects configurations with which the kubelet would not start.
 fn check(configuration: &Value, draft: &mut Draft<'_>) {
     let text = |path: &[&str]| at(configuration, path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let field = |name: &str| format!("spec.kubelet.configuration[{name}]");
     let known = text(&["kind"]) == KIND && text(&["apiVersion"]) == VERSION;
-    draft.unfit_when(!known, "spec.kubelet.configuration", format!("only `{VERSION}` `{KIND}` is written here"));
+    draft.reject_if(!known, "spec.kubelet.configuration", format!("only `{KIND}` of `{VERSION}` is supported"));
     let swap = draft.spec.os.swap.size_mib > 0 && configuration["failSwapOn"] != json!(false);
-    draft.unfit_when(swap, field("failSwapOn"), "a kubelet does not start with swap unless this is false");
+    draft.reject_if(swap, field("failSwapOn"), "must be false if `spec.os.swap` is set, or the kubelet does not start");
     let reserved = ["kubeReserved", "systemReserved"].iter().any(|part| !text(&[part, "cpu"]).is_empty())
         || !text(&["reservedSystemCPUs"]).is_empty();
-    draft.unfit_when(
+    draft.reject_if(
         text(&["cpuManagerPolicy"]) == "static" && !reserved,
         field("cpuManagerPolicy"),
-        "`static` needs processors that are reserved: kubeReserved.cpu, systemReserved.cpu or reservedSystemCPUs",
+        "`static` needs reserved CPUs: set kubeReserved.cpu, systemReserved.cpu or reservedSystemCPUs",
     );
     let (highest, cpus) = (highest(&text(&["reservedSystemCPUs"])), draft.facts.cpus);
-    draft.unfit_when(
+    draft.reject_if(
         cpus > 0 && highest.is_some_and(|highest| highest >= cpus),
         field("reservedSystemCPUs"),
-        format!("the machine has {cpus} processors, counted from 0"),
+        format!("the machine has {cpus} CPUs, numbered from 0"),
     );
 }
 

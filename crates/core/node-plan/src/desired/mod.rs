@@ -1,4 +1,6 @@
-//! What a document asks for on one machine: files, settings, accounts, and work that can wait until the kubelet runs.
+//! The desired state of one machine: files, kernel settings, accounts, and work that is deferred until the kubelet runs.
+//!
+//! Each module renders one part of the spec into a [`Draft`], which also collects what the machine cannot do.
 
 mod content;
 mod draft;
@@ -17,118 +19,106 @@ mod runtime;
 use kiln_node_config::spec::Spec;
 use kiln_node_config::{NodeConfig, Violation};
 
-use crate::artifact::{Affect, Artifact, Content};
 use crate::facts::Facts;
+use crate::file::{AffectedUnit, DesiredFile, FileContent};
 use crate::layout;
 use draft::Draft;
 
-/// What a document asks for on one machine.
+/// The desired state that a NodeConfig describes for one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
-    /// Files of the generation's folder, by their paths in it, sorted. [`layout::MANIFEST`] comes with the plan.
-    pub files: Vec<Artifact>,
-    /// Files elsewhere, by absolute paths, sorted.
-    pub elsewhere: Vec<Artifact>,
-    /// Parts of files that belong to others.
+    /// Files of the generation's folder, with relative paths, sorted. The plan adds [`layout::MANIFEST`].
+    pub files: Vec<DesiredFile>,
+    /// Files outside it, with absolute paths, sorted.
+    pub elsewhere: Vec<DesiredFile>,
+    /// Blocks in files that other programs write too.
     pub blocks: Vec<Block>,
-    /// Settings of the running kernel, in the order in which they are written.
+    /// Settings of the running kernel, in the order of writing.
     pub kernel: Vec<Setting>,
-    /// Whether pods are kept from the metadata service.
     pub block_metadata: bool,
-    /// The host name, where it is not the platform's.
+    /// None if the platform chooses it.
     pub host_name: Option<String>,
-    /// Accounts of people.
     pub accounts: Vec<Account>,
-    /// What can wait until the kubelet runs.
-    pub late: Vec<Late>,
-    /// Arguments that the kernel is to be started with.
+    pub deferred: Vec<Deferred>,
     pub kernel_arguments: Vec<String>,
-    /// Whether the node tells the platform that it has started.
+    /// Whether kilnd reports to the wire server that the machine has started.
     pub report_ready: bool,
-    /// Whether the node has joined already.
     pub joined: bool,
-    /// Fields that this version does not know. They are kept and do nothing.
+    /// Fields that this version does not know. They are kept and have no effect.
     pub unknown: Vec<String>,
 }
 
-/// A part of a file that belongs to somebody else, between two lines that say so.
+/// A block that kiln manages in a file of another program, between two marker lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub path: String,
-    /// What stands between the lines; nothing removes them too.
+    /// Empty to remove the block.
     pub text: String,
-    /// Who must hear of a change.
-    pub affects: Vec<Affect>,
+    pub affects: Vec<AffectedUnit>,
 }
 
 /// A setting of the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The file that it is read and written by, below `/proc/sys` or `/sys`.
+    /// A file below `/proc/sys` or `/sys`.
     pub path: String,
     pub value: String,
-    /// Whether a kernel without it is fine for now: a module that the document loads may bring it.
+    /// Whether the kernel may lack it for now, because a module of the document may add it.
     pub optional: bool,
 }
 
-/// An account of a person.
+/// A login account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub name: String,
-    /// Public keys that may log in.
     pub ssh_keys: Vec<String>,
-    /// Groups besides its own, sorted.
+    /// Supplementary groups, sorted.
     pub groups: Vec<String>,
     pub shell: String,
-    /// Whether it may do everything.
     pub sudo: bool,
 }
 
-/// What can wait until the kubelet runs, and what must not be done before it at a first boot.
+/// Work that is deferred until the kubelet runs: at a first boot none of it may delay the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Late {
-    /// A file that the service manager reads: one reload follows all of them.
-    Unit(Artifact),
-    /// Whether a unit starts by itself.
+pub enum Deferred {
+    /// A unit file. One daemon-reload follows all of them.
+    Unit(DesiredFile),
     Enabled {
         unit: String,
-        /// Whether it does.
         enabled: bool,
     },
-    /// The root file system grows to its disk.
+    /// Grow the root partition and file system to the size of the disk.
     GrowRoot,
     /// A swap file of this size; 0 for none.
     Swap {
         path: String,
-        /// How large.
         mib: u64,
     },
-    /// A disk is mounted, and gets a file system where it has none.
+    /// Mount a disk, and format it if it has no file system.
     Mount(Mount),
 }
 
-/// A disk that is mounted.
+/// A disk and its mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     pub device: String,
     pub path: String,
-    /// Its file system.
     pub filesystem: String,
-    /// Whether the kubelet or the runtime lives on it and must not start before it is there.
+    /// Whether the kubelet or the runtime keeps its data there and has to wait for the mount.
     pub early: bool,
 }
 
-/// Why a document does not fit a machine: every reason at once.
+/// A document that this machine cannot apply, with every reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct Unfit(pub Vec<Violation>);
+pub struct IncompatibleConfig(pub Vec<Violation>);
 
 impl Desired {
-    /// What a document asks for.
-    pub fn of(config: &NodeConfig, facts: &Facts) -> Result<Self, Unfit> {
-        config.check_values().map_err(|invalid| Unfit(invalid.0))?;
+    /// Renders a document for a machine.
+    pub fn render(config: &NodeConfig, facts: &Facts) -> Result<Self, IncompatibleConfig> {
+        config.check_values().map_err(|invalid| IncompatibleConfig(invalid.0))?;
         let mut draft = Draft::new(config, facts);
-        draft.file(Artifact::plain(layout::DOCUMENT, config.to_json()));
+        draft.file(DesiredFile::plain(layout::DOCUMENT, config.to_json()));
         draft.fstab("");
         kubelet::render(&mut draft);
         join::render(&mut draft);
@@ -144,37 +134,37 @@ impl Desired {
         draft.done()
     }
 
-    /// Every file of the service manager that waits.
-    pub fn units(&self) -> impl Iterator<Item = &Artifact> {
-        self.late.iter().filter_map(|late| match late {
-            Late::Unit(artifact) => Some(artifact),
+    /// The unit files among the deferred work.
+    pub fn units(&self) -> impl Iterator<Item = &DesiredFile> {
+        self.deferred.iter().filter_map(|deferred| match deferred {
+            Deferred::Unit(file) => Some(file),
             _ => None,
         })
     }
 
-    /// Every file outside the generation's folder, units too.
-    pub fn outside(&self) -> impl Iterator<Item = &Artifact> {
+    /// Every file outside the generation's folder, including unit files.
+    pub fn outside(&self) -> impl Iterator<Item = &DesiredFile> {
         self.elsewhere.iter().chain(self.units())
     }
 
-    /// The file of the generation's folder with that path.
-    pub fn file(&self, path: &str) -> Option<&Artifact> {
+    /// A file of the generation's folder by its relative path.
+    pub fn file(&self, path: &str) -> Option<&DesiredFile> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The text of a file of the generation's folder. Secrets and links have none.
+    /// The text of a file of the generation's folder; none for secrets and links.
     pub fn text(&self, path: &str) -> Option<&str> {
         match &self.file(path)?.content {
-            Content::Bytes(bytes) | Content::Seed(bytes) => std::str::from_utf8(bytes).ok(),
-            Content::Secret(_) | Content::Link(_) => None,
+            FileContent::Bytes(bytes) | FileContent::Seed(bytes) => std::str::from_utf8(bytes).ok(),
+            FileContent::Secret(_) | FileContent::Link(_) => None,
         }
     }
 }
 
-/// The kubelet's folder where nobody says another.
+/// The kubelet's default data folder.
 const KUBELET_ROOT: &str = "/var/lib/kubelet";
 
-/// The kubelet's folder.
+/// The kubelet's data folder.
 pub(crate) fn kubelet_root(spec: &Spec) -> String {
     let disk = &spec.platform.temporary_disk;
     if !spec.kubelet.root.is_empty() {

@@ -1,18 +1,18 @@
-//! Programs that answer for registries.
+//! Credential providers: programs from which the kubelet gets credentials for registries.
 
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use crate::artifact::Artifact;
+use crate::file::DesiredFile;
 use crate::layout;
 
-/// In a generation: who answers for which registry.
+/// In a generation: the credential provider configuration.
 pub(super) const FILE: &str = "credential-providers.json";
 
-/// What the exchange is called where the document does not say.
-const EXCHANGE: &str = "credentialprovider.kubelet.k8s.io/v1";
+/// The default API version of the exchange with a provider.
+const API_VERSION: &str = "credentialprovider.kubelet.k8s.io/v1";
 
-/// How long an answer holds where the document does not say: well below the three hours that Azure's registry gives.
+/// The default cache duration, well below the three hours for which credentials of Azure's registry are valid.
 const CACHE: &str = "10m";
 
 pub(super) fn render(draft: &mut Draft<'_>) {
@@ -22,16 +22,16 @@ pub(super) fn render(draft: &mut Draft<'_>) {
     }
     let mut list = Vec::new();
     for provider in providers {
-        let or = |text: &String, usual: &str| if text.is_empty() { usual.to_owned() } else { text.clone() };
+        let or = |text: &String, default: &str| if text.is_empty() { default.to_owned() } else { text.clone() };
         if provider.match_images.is_empty() {
             let path = format!("spec.kubelet.credentialProviders[{}].matchImages", provider.name);
-            draft.unfit(path, "a kubelet does not start with a provider that answers for no image");
+            draft.reject(path, "must not be empty, or the kubelet does not start");
         }
         let mut entry = json!({
             "name": provider.name,
             "matchImages": provider.match_images,
             "defaultCacheDuration": or(&provider.cache_duration, CACHE),
-            "apiVersion": or(&provider.api_version, EXCHANGE),
+            "apiVersion": or(&provider.api_version, API_VERSION),
         });
         if !provider.args.is_empty() {
             entry["args"] = json!(provider.args);
@@ -45,5 +45,5 @@ pub(super) fn render(draft: &mut Draft<'_>) {
     let config =
         json!({"apiVersion": "kubelet.config.k8s.io/v1", "kind": "CredentialProviderConfig", "providers": list});
     let text = kiln_node_config::canonical::text(&config) + "\n";
-    draft.file(Artifact::plain(FILE, text).restarts(layout::KUBELET_UNIT));
+    draft.file(DesiredFile::plain(FILE, text).restarts(layout::KUBELET_UNIT));
 }

@@ -1,8 +1,8 @@
-//! Words and variables as systemd reads them from an environment file.
+//! Quoting for systemd environment files.
 //!
-//! A file is read in two turns. First its lines: in double quotes a backslash keeps `"`, `\`, `` ` `` and `$` as they are. Then, where
-//! a unit says `$ARGS` as a word of its own, the value is split at white space; quotes hold words together and a backslash keeps what
-//! follows.
+//! systemd unquotes such a file twice. First it reads the lines: in double quotes a backslash escapes `"`, `\`, `` ` `` and `$`. Then,
+//! where a unit uses `$ARGS` as a separate word, it splits the value at white space; quotes group words and a backslash escapes the next
+//! character.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub(super) fn variable(name: &str, value: &str) -> String {
     line
 }
 
-/// A variable that a unit splits into these words.
+/// A variable that systemd splits into these words.
 pub(super) fn words<'a>(name: &str, words: impl IntoIterator<Item = &'a str>) -> String {
     let mut value = String::new();
     for word in words {
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// The first turn: one line `NAME="…"`.
+    /// The first pass: one line `NAME="…"`.
     fn read_line(line: &str) -> (String, String) {
         let (name, rest) = line.split_once('=').expect("a name");
         let mut chars = rest.strip_prefix('"').expect("quotes").chars();
@@ -61,7 +61,7 @@ mod tests {
         loop {
             match chars.next().expect("the end of the quotes") {
                 '"' => break,
-                '\\' => match chars.next().expect("something kept") {
+                '\\' => match chars.next().expect("an escaped character") {
                     c if "\"\\`$".contains(c) => value.push(c),
                     c => value.extend(['\\', c]),
                 },
@@ -72,7 +72,7 @@ mod tests {
         (name.to_owned(), value)
     }
 
-    /// The second turn: words.
+    /// The second pass: words.
     fn split(value: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
         let mut chars = value.chars();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_words_stay_plain_and_others_are_quoted_twice() {
+    fn only_words_that_need_it_are_quoted() {
         assert_eq!(words("A", ["--v=2", "--x=a b"]), "A=\"--v=2 \\\"--x=a b\\\"\"\n");
         assert_eq!(variable("P", "http://p:1/$x"), "P=\"http://p:1/\\$x\"\n");
         assert_eq!(words("A", []), "A=\"\"\n");
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_come_out_as_they_went_in(given in proptest::collection::vec("[ -~äß\t]{0,12}", 0..6)) {
+        fn words_round_trip(given in proptest::collection::vec("[ -~äß\t]{0,12}", 0..6)) {
             let line = words("KUBELET_ARGS", given.iter().map(String::as_str));
             let (name, value) = read_line(&line);
             prop_assert_eq!(name, "KUBELET_ARGS");
@@ -109,7 +109,7 @@ mod tests {
         }
 
         #[test]
-        fn any_value_comes_out_as_it_went_in(given in "[ -~ä]{0,30}") {
+        fn values_round_trip(given in "[ -~ä]{0,30}") {
             prop_assert_eq!(read_line(&variable("X", &given)).1, given);
         }
     }

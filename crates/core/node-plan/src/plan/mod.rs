@@ -1,7 +1,8 @@
-//! From what is to what should be: only what differs, in order. The way back is the plan back, made from what is then observed.
+//! The plan: the steps from the observed state to the desired one, in order, and only for what differs. A
+//! rollback is not the reverse of a plan but a new plan to the earlier document, made from what is observed then.
 
-mod ask;
 mod order;
+mod request;
 mod services;
 mod step;
 
@@ -10,113 +11,110 @@ use kiln_node_config::{Effect, NodeConfig};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-pub use ask::Ask;
+pub use request::Request;
+pub use services::unit_for_path;
 pub use step::Step;
 
-use crate::artifact::Artifact;
 use crate::desired::Desired;
 use crate::effects::weigh;
+use crate::file::DesiredFile;
 use crate::manifest::Manifest;
 use crate::observed::Observed;
 
-/// How far a node changes itself where its document does not say.
+/// The costliest effect that a node may have by itself if `spec.update.upTo` is not set.
 const UP_TO: Effect = Effect::Restart;
 
-/// From what is to what should be.
+/// The steps from the observed state to the desired one.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What differs from the document in force; nothing where there is none.
+    /// Fields that differ from the document in force; empty without one.
     pub changes: Vec<Change>,
-    /// The costliest of these; a node that has no document yet pays nothing.
+    /// The costliest effect of the changes; none for the first document.
     pub effect: Effect,
-    /// What to do, in this order.
     pub steps: Vec<Step>,
-    /// What to do after that, when the kubelet runs.
-    pub late: Vec<Step>,
-    /// What needs the cluster.
-    pub asks: Vec<Ask>,
-    /// Changes that the document does not let the node bring about by itself, or that no running node can.
+    /// Steps that wait until the kubelet runs.
+    pub deferred: Vec<Step>,
+    pub requests: Vec<Request>,
+    /// Changes that cost more than the document allows the node, or that no running node can make.
     pub beyond: Vec<Change>,
-    /// What the generation will remember.
     pub manifest: Manifest,
     paused: bool,
 }
 
 /// What to do with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// There is nothing to do.
+pub enum PlanAction {
     Nothing,
-    /// The steps are for the node to take.
+    /// The node applies the steps.
     Apply,
-    /// Nothing is done until the cluster allows it.
-    Ask,
-    /// The document says to report only.
+    /// The node waits until the cluster grants the requests.
+    Request,
+    /// `spec.update.paused` is set: the plan is only reported.
     Paused,
 }
 
 impl Plan {
-    /// The plan from the document in force, if there is one, to another. `desired` is what the wanted one asks for.
-    pub fn of(in_force: Option<&NodeConfig>, wanted: &NodeConfig, desired: &Desired, observed: &Observed) -> Self {
+    /// Plans the change from the document in force, if any, to `wanted`, whose desired state is `desired`.
+    pub fn new(in_force: Option<&NodeConfig>, wanted: &NodeConfig, desired: &Desired, observed: &Observed) -> Self {
         let between = |from| changes::between(from, wanted).into_iter().map(weigh).collect();
         let changes: Vec<Change> = in_force.map_or_else(Vec::new, between);
-        let effect = changes::highest(&changes);
+        let effect = changes::highest_effect(&changes);
         let allowed = wanted.spec.update.up_to.unwrap_or(UP_TO);
         let beyond: Vec<Change> = changes.iter().filter(|change| is_beyond(change.effect, allowed)).cloned().collect();
         let highest = beyond.iter().map(|change| change.effect).max();
         let manifest = Manifest::next(desired, observed);
-        let (steps, late) = order::steps(in_force, wanted, desired, observed, effect);
-        let mut asks = ask::asks(in_force, wanted, highest);
-        if beyond.is_empty() && waits_for_start(desired, observed) {
-            asks.push(Ask::Reboot);
+        let (steps, deferred) = order::steps(in_force, wanted, desired, observed, effect);
+        let mut requests = request::requests(in_force, wanted, highest);
+        if beyond.is_empty() && needs_reboot(desired, observed) {
+            requests.push(Request::Reboot);
         }
         Self {
             changes,
             effect,
             steps,
-            late,
-            asks,
+            deferred,
+            requests,
             beyond,
             manifest,
             paused: wanted.spec.update.paused && in_force.is_some(),
         }
     }
 
-    /// What to do with it.
-    pub fn verdict(&self) -> Verdict {
+    /// What to do with the plan.
+    pub fn action(&self) -> PlanAction {
         if self.is_empty() {
-            Verdict::Nothing
+            PlanAction::Nothing
         } else if self.paused {
-            Verdict::Paused
+            PlanAction::Paused
         } else if self.beyond.is_empty() {
-            Verdict::Apply
+            PlanAction::Apply
         } else {
-            Verdict::Ask
+            PlanAction::Request
         }
     }
 
-    /// Whether nothing is to be done on the machine.
+    /// Whether the machine is already as desired.
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.late.is_empty()
+        self.steps.is_empty() && self.deferred.is_empty()
     }
 
-    /// Every file of the generation's folder, sorted.
-    pub fn folder(&self, desired: &Desired) -> Vec<Artifact> {
+    /// Every file of the generation's folder, sorted by path.
+    pub fn folder(&self, desired: &Desired) -> Vec<DesiredFile> {
         let mut files = desired.files.clone();
-        files.push(self.manifest.artifact());
+        files.push(self.manifest.to_file());
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files
     }
 }
 
-/// Whether the kernel runs without an argument that it is to have.
-fn waits_for_start(desired: &Desired, observed: &Observed) -> bool {
+/// Whether the running kernel lacks a desired argument.
+fn needs_reboot(desired: &Desired, observed: &Observed) -> bool {
     let Some(line) = &observed.command_line else { return false };
     let words: Vec<&str> = line.split_whitespace().collect();
     desired.kernel_arguments.iter().any(|argument| !words.contains(&argument.as_str()))
 }
 
-/// What the cluster does to the node's object is asked for and holds up nothing else. What needs a new node is beyond every node.
+/// Labels and taints are requested and delay nothing else. A change that needs a new node is beyond every node.
 fn is_beyond(effect: Effect, allowed: Effect) -> bool {
     effect == Effect::Replace || (effect > allowed && effect != Effect::Cluster)
 }
@@ -129,8 +127,8 @@ impl Serialize for Plan {
         plan.serialize_field("changes", &self.changes)?;
         plan.serialize_field("effect", &self.effect)?;
         plan.serialize_field("steps", &text(&self.steps))?;
-        plan.serialize_field("late", &text(&self.late))?;
-        plan.serialize_field("asks", &self.asks)?;
+        plan.serialize_field("deferred", &text(&self.deferred))?;
+        plan.serialize_field("requests", &self.requests)?;
         plan.serialize_field("beyond", &beyond)?;
         plan.end()
     }

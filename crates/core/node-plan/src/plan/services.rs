@@ -1,4 +1,4 @@
-//! Which services hear of a plan, and in which order.
+//! The order in which services are reloaded and restarted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,38 +8,42 @@ use kiln_node_config::Effect;
 use super::Step;
 use crate::layout::{BOOT_LOADER_UNIT, KUBELET_UNIT, RUNTIME_UNIT, UNITS};
 
-/// Reloads, then restarts; the runtime after all others, the kubelet last. A kubelet whose files go is stopped for that long.
-pub(super) fn services(mut affected: BTreeMap<String, Effect>, discarded: Vec<Step>) -> Vec<Step> {
+/// Reloads come before restarts; the runtime follows all other services, and the kubelet comes last because it needs the runtime. If
+/// files of the kubelet are deleted, it is stopped meanwhile.
+pub(super) fn services(mut affected: BTreeMap<String, Effect>, deletions: Vec<Step>) -> Vec<Step> {
     let (runtime, kubelet) = (affected.remove(RUNTIME_UNIT), affected.remove(KUBELET_UNIT));
-    let one = |(unit, effect): (String, Effect)| match effect {
+    let step = |(unit, effect): (String, Effect)| match effect {
         Effect::None | Effect::Reload => Step::Reload { unit },
-        // It does its work and ends.
+        // A oneshot unit.
         _ if unit == BOOT_LOADER_UNIT => Step::Start { unit },
         _ => Step::Restart { unit },
     };
     let (reloads, restarts): (Vec<Step>, Vec<Step>) =
-        affected.into_iter().map(one).partition(|step| matches!(step, Step::Reload { .. }));
+        affected.into_iter().map(step).partition(|step| matches!(step, Step::Reload { .. }));
     let mut steps = reloads;
     steps.extend(restarts);
-    steps.extend(runtime.map(|effect| one((RUNTIME_UNIT.to_owned(), effect))));
-    if discarded.is_empty() {
-        steps.extend(kubelet.map(|effect| one((KUBELET_UNIT.to_owned(), effect))));
+    steps.extend(runtime.map(|effect| step((RUNTIME_UNIT.to_owned(), effect))));
+    if deletions.is_empty() {
+        steps.extend(kubelet.map(|effect| step((KUBELET_UNIT.to_owned(), effect))));
     } else {
         steps.push(Step::Stop { unit: KUBELET_UNIT.to_owned() });
-        steps.extend(discarded);
+        steps.extend(deletions);
         steps.push(Step::Start { unit: KUBELET_UNIT.to_owned() });
     }
     steps
 }
 
-/// The unit whose own file is at a path; a drop-in is nobody's own file.
-pub(super) fn unit_of(path: &str) -> Option<&str> {
+/// The unit whose main file is at a path; none for a drop-in.
+pub(super) fn unit_at(path: &str) -> Option<&str> {
     path.strip_prefix(UNITS)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
-/// The unit of what is mounted on a path, as `systemd-escape --path` names it.
-pub(super) fn mount_unit(path: &str) -> String {
+/// The unit that systemd derives from a path in `fstab`, named as by `systemd-escape --path`. `kind` is `mount` or `swap`.
+pub fn unit_for_path(path: &str, kind: &str) -> String {
     let mut name = String::new();
+    if path.trim_matches('/').is_empty() {
+        name.push('-');
+    }
     for (index, byte) in path.trim_matches('/').bytes().enumerate() {
         match byte {
             b'/' => name.push('-'),
@@ -50,7 +54,7 @@ pub(super) fn mount_unit(path: &str) -> String {
             }
         }
     }
-    format!("{name}.mount")
+    format!("{name}.{kind}")
 }
 
 #[cfg(test)]
@@ -58,14 +62,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_has_its_unit() {
-        assert_eq!(mount_unit("/mnt"), "mnt.mount");
-        assert_eq!(mount_unit("/var/lib/my-disk"), "var-lib-my\\x2ddisk.mount");
-        assert_eq!(mount_unit("/.hidden/a.b/"), "\\x2ehidden-a.b.mount");
+    fn paths_are_escaped_as_systemd_escapes_them() {
+        assert_eq!(unit_for_path("/mnt", "mount"), "mnt.mount");
+        assert_eq!(unit_for_path("/var/lib/kiln/swapfile", "swap"), "var-lib-kiln-swapfile.swap");
+        assert_eq!(unit_for_path("/var/lib/my-disk", "mount"), "var-lib-my\\x2ddisk.mount");
+        assert_eq!(unit_for_path("/.hidden/a.b/", "mount"), "\\x2ehidden-a.b.mount");
+        assert_eq!(unit_for_path("/", "mount"), "-.mount");
     }
 
     #[test]
-    fn the_runtime_restarts_before_the_kubelet_and_after_all_others() {
+    fn runtime_restarts_after_other_services_and_before_the_kubelet() {
         let affected = [
             ("zz.service", Effect::Restart),
             ("kubelet.service", Effect::Restart),

@@ -1,33 +1,33 @@
-//! Every field of a document does something on a node, or says why not.
+//! Every field of a document has an effect on a node, or a reason why not.
 
 use std::fmt::Write as _;
 
 use kiln_node_config::{Effect, NodeConfig, reference};
-use kiln_node_plan::{Ask, Desired, Facts, Image, Plan, Step, layout};
+use kiln_node_plan::{Desired, Facts, Image, Plan, Request, Step, layout};
 use serde_json::{Value, json};
 
 use crate::support::{Machine, PEM, config, facts};
 
 /// Fields that change nothing on a node, with the reason.
 const NOTHING: [(&str, &str); 15] = [
-    ("metadata.name", "for people"),
-    ("metadata.generation", "says which document wins"),
-    ("metadata.annotations", "notes that no node reads"),
-    ("spec.cluster.name", "for people"),
-    ("spec.network.dataplane", "an agent in the cluster brings it"),
-    ("spec.health.gates", "read by kilnd when a generation is on trial"),
-    ("spec.health.gates[].name", "read by kilnd when a generation is on trial"),
-    ("spec.health.gates[].kind", "read by kilnd when a generation is on trial"),
-    ("spec.health.gates[].target", "read by kilnd when a generation is on trial"),
-    ("spec.health.withinSeconds", "read by kilnd when a generation is on trial"),
-    ("spec.update.upTo", "decides what a node does by itself"),
-    ("spec.update.pollSeconds", "read by kilnd while it waits"),
-    ("spec.update.spreadSeconds", "read by kilnd while it waits"),
-    ("spec.update.paused", "decides what a node does by itself"),
+    ("metadata.name", "informational"),
+    ("metadata.generation", "the document with the highest generation wins"),
+    ("metadata.annotations", "informational"),
+    ("spec.cluster.name", "informational"),
+    ("spec.network.dataplane", "installed by an agent in the cluster"),
+    ("spec.health.gates", "used by kilnd during a trial"),
+    ("spec.health.gates[].name", "used by kilnd during a trial"),
+    ("spec.health.gates[].kind", "used by kilnd during a trial"),
+    ("spec.health.gates[].target", "used by kilnd during a trial"),
+    ("spec.health.withinSeconds", "used by kilnd during a trial"),
+    ("spec.update.upTo", "limits what the node changes by itself"),
+    ("spec.update.pollSeconds", "used by `kilnd watch`"),
+    ("spec.update.spreadSeconds", "used by `kilnd watch`"),
+    ("spec.update.paused", "limits what the node changes by itself"),
     ("spec.credentialFrom", "see its fields"),
 ];
 
-/// Each other field: a document and one in which it is different.
+/// For each other field: two documents that differ in it.
 #[expect(clippy::too_many_lines, reason = "a table with a row per field")]
 fn rows() -> Vec<(&'static str, Value, Value)> {
     let other_pem = PEM.replace("MA==", "MQ==");
@@ -191,7 +191,7 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-/// An image with several of everything.
+/// A machine whose image has several versions of each program.
 fn machine() -> Facts {
     let kubelets = ["1.33.7", "1.33.8"].map(|version| (version.to_owned(), format!("/opt/kubelet-{version}")));
     let runtimes = ["1.7.27", "2.1.0"].map(|version| (version.to_owned(), format!("/opt/containerd-{version}")));
@@ -202,41 +202,41 @@ fn machine() -> Facts {
     }
 }
 
-/// What is desired, but for the document itself.
+/// The desired state without the document itself.
 fn desired(config: &NodeConfig) -> Desired {
-    let mut desired = Desired::of(config, &machine()).expect("fits");
+    let mut desired = Desired::render(config, &machine()).expect("compatible");
     desired.files.retain(|file| file.path != layout::DOCUMENT);
     desired
 }
 
 #[test]
-fn every_field_does_something_or_says_why_not() {
+fn every_field_changes_the_desired_state_or_is_listed_as_informational() {
     let rows = rows();
     for row in reference::rows() {
         let tested = rows.iter().filter(|(path, ..)| *path == row.path).count();
         let nothing = NOTHING.iter().filter(|(path, _)| *path == row.path).count();
-        assert_eq!(tested + nothing, 1, "{} needs one row here", row.path);
+        assert_eq!(tested + nothing, 1, "{} needs exactly one row", row.path);
     }
     for (path, from, to) in rows {
-        assert!(reference::rows().iter().any(|row| row.path == path), "{path} is no field");
+        assert!(reference::rows().iter().any(|row| row.path == path), "{path} is not a field");
         let (from, to) = (config(from), config(to));
         assert_ne!(desired(&from), desired(&to), "{path} changes nothing");
     }
 }
 
 #[test]
-fn a_field_costs_no_more_than_it_says() {
+fn effect_of_a_change_is_at_most_the_documented_effect() {
     for (path, from, to) in rows() {
         let row = reference::rows().into_iter().find(|row| row.path == path).expect("a field");
         let (from, to) = (config(from), config(to));
         let mut machine = Machine { facts: machine(), ..Machine::default() };
         machine.apply(None, &from);
         let plan = machine.plan(Some(&from), &to);
-        assert!(plan.effect <= row.effect.max(Effect::None), "{path}: {} is more than {}", plan.effect, row.effect);
+        assert!(plan.effect <= row.effect.max(Effect::None), "{path}: {} exceeds {}", plan.effect, row.effect);
         let services: Vec<String> = plan
             .steps
             .iter()
-            .chain(&plan.late)
+            .chain(&plan.deferred)
             .filter(|step| matches!(step, Step::Restart { .. } | Step::Stop { .. } | Step::Reload { .. }))
             .map(ToString::to_string)
             .collect();
@@ -247,21 +247,24 @@ fn a_field_costs_no_more_than_it_says() {
             _ => {}
         }
         if row.effect == Effect::Cluster {
-            assert!(plan.asks.iter().any(|ask| matches!(ask, Ask::Labels { .. } | Ask::Taints { .. })), "{path}");
+            assert!(
+                plan.requests.iter().any(|request| matches!(request, Request::Labels { .. } | Request::Taints { .. })),
+                "{path}"
+            );
         }
     }
 }
 
-/// What a change of a field writes, sets and restarts.
+/// The paths and services that a plan changes.
 fn touched(plan: &Plan) -> (Vec<String>, Vec<String>) {
     let (mut writes, mut services) = (Vec::new(), Vec::new());
-    for step in plan.steps.iter().chain(&plan.late) {
+    for step in plan.steps.iter().chain(&plan.deferred) {
         match step {
-            Step::Keep { .. } | Step::WriteGeneration | Step::Flip => {}
-            Step::Put(file) => writes.push(format!("`{}`", file.path)),
-            Step::Edit { path, .. } => writes.push(format!("part of `{path}`")),
-            Step::Set(setting) => writes.push(format!("`{}`", setting.path)),
-            Step::PutBack { path, .. } => writes.push(format!("`{path}` as it was")),
+            Step::BackUp { .. } | Step::WriteGeneration | Step::SwitchGeneration => {}
+            Step::WriteFile(file) => writes.push(format!("`{}`", file.path)),
+            Step::EditFile { path, .. } => writes.push(format!("a block in `{path}`")),
+            Step::SetKernel(setting) => writes.push(format!("`{}`", setting.path)),
+            Step::RestoreFile { path, .. } => writes.push(format!("`{path}` (restored)")),
             Step::Stop { .. }
             | Step::Start { .. }
             | Step::Reload { .. }
@@ -275,15 +278,15 @@ fn touched(plan: &Plan) -> (Vec<String>, Vec<String>) {
     (writes, services)
 }
 
-/// The page, in Markdown: what the plan of each change really holds.
+/// The reference page, generated from the plan of each change.
 fn page() -> String {
     let mut out = String::from(
-        "# What a change of each field does\n\n\
-         This page is generated from the plans that `kilnd` makes for one change of each field on a running node. \
-         Files without a\nslash at their front are in the generation's folder, below `/etc/kiln/current`; the others are put \
-         back to what stood there before\nkiln when a later document does not ask for them. What an effect means: \
+        "# Effects of each field\n\n\
+         This page is generated: it shows the plan that `kilnd` makes on a running node when one field changes. Relative \
+         paths are in the\ngeneration's folder, below `/etc/kiln/current`. Other files are restored to their state before \
+         kiln when a later document does not\nneed them. The effects are described in \
          [NodeConfig](node-config.md#effects).\n\n\
-         | field | effect | writes | services | asks the cluster for |\n|---|---|---|---|---|\n",
+         | field | effect | writes | services | requests |\n|---|---|---|---|---|\n",
     );
     for (path, from, to) in rows() {
         let (from, to) = (config(from), config(to));
@@ -291,15 +294,15 @@ fn page() -> String {
         machine.apply(None, &from);
         let plan = machine.plan(Some(&from), &to);
         let (before, after) = (desired(&from), desired(&to));
-        let changed = |file: &&kiln_node_plan::Artifact| before.file(&file.path) != Some(*file);
+        let changed = |file: &&kiln_node_plan::DesiredFile| before.file(&file.path) != Some(*file);
         let own = after.files.iter().filter(changed).map(|file| format!("`{}`", file.path));
         let (writes, services) = touched(&plan);
         let writes: Vec<String> = own.chain(writes).collect();
-        let asks: Vec<String> = plan.asks.iter().map(ToString::to_string).collect();
-        let (writes, services, asks) = (writes.join(", "), services.join(", "), asks.join(", "));
-        let _ = writeln!(out, "| `{path}` | {} | {writes} | {services} | {asks} |", plan.effect);
+        let requests: Vec<String> = plan.requests.iter().map(ToString::to_string).collect();
+        let (writes, services, requests) = (writes.join(", "), services.join(", "), requests.join(", "));
+        let _ = writeln!(out, "| `{path}` | {} | {writes} | {services} | {requests} |", plan.effect);
     }
-    out.push_str("\n## Fields that change nothing on a node\n\n| field | why |\n|---|---|\n");
+    out.push_str("\n## Fields without an effect on the node\n\n| field | reason |\n|---|---|\n");
     for (path, why) in NOTHING {
         let _ = writeln!(out, "| `{path}` | {why} |");
     }
@@ -307,7 +310,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_committed_page_says_what_each_field_does() {
+fn effects_page_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reference/effects.md");
     if std::env::var_os("KILN_BLESS").is_some() {
         std::fs::write(path, page()).expect("written");
@@ -317,7 +320,7 @@ fn the_committed_page_says_what_each_field_does() {
 }
 
 #[test]
-fn a_change_of_the_kubelet_or_the_runtime_restarts_it() {
+fn restart_effects_restart_a_service() {
     for (path, from, to) in rows() {
         let row = reference::rows().into_iter().find(|row| row.path == path).expect("a field");
         if row.effect != Effect::Restart || path.starts_with("spec.units") || path.starts_with("spec.files") {

@@ -1,10 +1,10 @@
-//! What is written for whole documents, to be read in the diff. `KILN_BLESS=1` writes the files anew.
+//! The rendered files of whole documents, as golden files. `KILN_BLESS=1` rewrites them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use kiln_node_config::NodeConfig;
-use kiln_node_plan::{Artifact, Content, Credential, Desired, Facts, Image, Observed, Plan};
+use kiln_node_plan::{Credential, Desired, DesiredFile, Facts, FileContent, Image, Observed, Plan};
 use kiln_types::SecretBytes;
 
 use crate::support::facts;
@@ -21,17 +21,17 @@ fn with_token() -> Facts {
     Facts { credential: Some(credential), ..facts() }
 }
 
-fn show(out: &mut String, artifact: &Artifact) {
+fn show(out: &mut String, file: &DesiredFile) {
     let affects: Vec<String> =
-        artifact.affects.iter().map(|affect| format!(" {} {}", affect.effect, affect.unit)).collect();
-    let (owner, mode) = (&artifact.owner, artifact.mode);
-    let _ = writeln!(out, "== {} {mode:04o} {}:{}{}", artifact.path, owner.user, owner.group, affects.concat());
-    match &artifact.content {
-        Content::Link(target) => {
+        file.affects.iter().map(|affect| format!(" {} {}", affect.effect, affect.unit)).collect();
+    let (owner, mode) = (&file.owner, file.mode);
+    let _ = writeln!(out, "== {} {mode:04o} {}:{}{}", file.path, owner.user, owner.group, affects.concat());
+    match &file.content {
+        FileContent::Link(target) => {
             let _ = writeln!(out, "-> {target}");
         }
-        Content::Secret(_) => out.push_str("***\n"),
-        Content::Bytes(bytes) | Content::Seed(bytes) => {
+        FileContent::Secret(_) => out.push_str("***\n"),
+        FileContent::Bytes(bytes) | FileContent::Seed(bytes) => {
             let text = String::from_utf8_lossy(bytes);
             out.push_str(&text);
             out.push_str(if text.ends_with('\n') || text.is_empty() { "" } else { "\n" });
@@ -41,8 +41,8 @@ fn show(out: &mut String, artifact: &Artifact) {
 
 fn whole(desired: &Desired) -> String {
     let mut out = String::new();
-    for artifact in desired.files.iter().filter(|file| file.path != "config.json").chain(desired.outside()) {
-        show(&mut out, artifact);
+    for file in desired.files.iter().filter(|file| file.path != "config.json").chain(desired.outside()) {
+        show(&mut out, file);
     }
     for block in &desired.blocks {
         let _ = writeln!(out, "== in {}\n{}", block.path, block.text.trim_end());
@@ -50,8 +50,8 @@ fn whole(desired: &Desired) -> String {
     for setting in &desired.kernel {
         let _ = writeln!(out, "== set {} {}", setting.path, setting.value);
     }
-    for late in desired.late.iter().filter(|late| !matches!(late, kiln_node_plan::Late::Unit(_))) {
-        let _ = writeln!(out, "== late {late:?}");
+    for deferred in desired.deferred.iter().filter(|one| !matches!(one, kiln_node_plan::Deferred::Unit(_))) {
+        let _ = writeln!(out, "== deferred {deferred:?}");
     }
     let _ = writeln!(out, "== accounts {:?}\n== host name {:?}", desired.accounts, desired.host_name);
     out
@@ -68,35 +68,35 @@ fn golden(name: &str, made: &str) {
 }
 
 #[test]
-fn the_example_makes_these_files() {
-    golden("example.txt", &whole(&Desired::of(&example(), &with_token()).expect("fits")));
+fn example_renders_to_the_golden_files() {
+    golden("example.txt", &whole(&Desired::render(&example(), &with_token()).expect("compatible")));
 }
 
 #[test]
-fn the_older_runtime_gets_the_older_form() {
+fn containerd_1_gets_the_older_format() {
     let mut config = example();
     config.spec.runtime.version = "1.7.27".to_owned();
     config.spec.runtime.default_runtime = "nvidia-container-runtime".to_owned();
     let image = Image { sandbox_image: "pause:3.10".to_owned(), ..Image::default() };
-    let desired = Desired::of(&config, &Facts { image, ..with_token() }).expect("fits");
+    let desired = Desired::render(&config, &Facts { image, ..with_token() }).expect("compatible");
     golden("containerd-1.toml", desired.text("containerd.toml").expect("a configuration"));
 }
 
 #[test]
-fn the_credential_shows_nowhere() {
-    let desired = Desired::of(&example(), &with_token()).expect("fits");
+fn credential_appears_only_in_secret_files() {
+    let desired = Desired::render(&example(), &with_token()).expect("compatible");
     let mut text = format!("{:?}{desired:?}{}", with_token(), whole(&desired));
     for file in desired.files.iter().chain(desired.outside()) {
-        if matches!(file.content, Content::Secret(_)) {
+        if matches!(file.content, FileContent::Secret(_)) {
             assert_eq!(file.mode, 0o600, "{}", file.path);
         } else {
             text.push_str(&String::from_utf8_lossy(file.content.expose()));
         }
     }
-    let plan = Plan::of(None, &example(), &desired, &Observed::default());
+    let plan = Plan::new(None, &example(), &desired, &Observed::default());
     let _ = write!(text, "{plan:?}{}", serde_json::to_string(&plan).expect("JSON"));
-    text.push_str(&String::from_utf8_lossy(plan.manifest.artifact().content.expose()));
+    text.push_str(&String::from_utf8_lossy(plan.manifest.to_file().content.expose()));
     assert!(!text.contains("0123456789abcdef"));
     let kept = desired.file("bootstrap-kubeconfig").expect("a kubeconfig");
-    assert!(String::from_utf8_lossy(kept.content.expose()).contains(TOKEN), "it is where it must be");
+    assert!(String::from_utf8_lossy(kept.content.expose()).contains(TOKEN), "the kubeconfig contains it");
 }

@@ -1,4 +1,4 @@
-//! How a kubelet gets in, by what was found.
+//! Kubeconfigs by kind of join credential.
 
 use kiln_node_plan::{Credential, Desired, ExecPlugin, Facts, Image, layout};
 use kiln_types::SecretBytes;
@@ -8,7 +8,7 @@ use crate::support::{Machine, config, facts};
 
 fn render(over: Value, credential: Option<&str>) -> Desired {
     let credential = credential.map(|text| Credential::parse(&SecretBytes::new(text)).expect("a credential"));
-    Desired::of(&config(over), &Facts { credential, ..facts() }).expect("fits")
+    Desired::render(&config(over), &Facts { credential, ..facts() }).expect("compatible")
 }
 
 fn json_of(desired: &Desired, file: &str) -> Value {
@@ -22,7 +22,7 @@ fn user(config: &Value) -> &Value {
 }
 
 #[test]
-fn a_token_gets_the_first_certificate_and_the_kubelets_own_is_used_from_then_on() {
+fn token_is_used_for_the_first_certificate_only() {
     let desired = render(json!({"credentialFrom": {"kind": "file", "name": "/t"}}), Some("abcdef.0123456789abcdef"));
     let bootstrap = json_of(&desired, layout::BOOTSTRAP_KUBECONFIG);
     assert_eq!(user(&bootstrap), &json!({"token": "abcdef.0123456789abcdef"}));
@@ -36,7 +36,7 @@ fn a_token_gets_the_first_certificate_and_the_kubelets_own_is_used_from_then_on(
 }
 
 #[test]
-fn a_certificate_that_was_given_is_used_as_it_is() {
+fn given_certificate_is_used_unchanged() {
     let pem = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nMA==\n-----END EC PRIVATE KEY-----\n";
     let desired = render(json!({"credentialFrom": {"kind": "file", "name": "/c"}}), Some(pem));
     assert!(desired.file(layout::BOOTSTRAP_KUBECONFIG).is_none());
@@ -46,14 +46,14 @@ fn a_certificate_that_was_given_is_used_as_it_is() {
 }
 
 #[test]
-fn a_kubeconfig_that_was_given_is_taken_as_it_is() {
+fn given_kubeconfig_is_used_unchanged() {
     let text = "apiVersion: v1\nkind: Config\nclusters: []\n";
     let desired = render(json!({"credentialFrom": {"kind": "protectedSettings", "name": "/k"}}), Some(text));
     assert_eq!(desired.file(layout::BOOTSTRAP_KUBECONFIG).expect("it").content.expose(), text.as_bytes());
 }
 
 #[test]
-fn an_identity_is_asked_by_a_program() {
+fn identities_use_an_exec_plugin() {
     let desired = render(json!({"credentialFrom": {"kind": "managedIdentity", "name": "client-1"}}), None);
     let exec = user(&json_of(&desired, layout::BOOTSTRAP_KUBECONFIG))["exec"].clone();
     assert_eq!(exec["command"], "/usr/bin/kubelogin");
@@ -66,22 +66,22 @@ fn an_identity_is_asked_by_a_program() {
     };
     let image = Image { exec_plugins: [("attestedIdentity".to_owned(), plugin)].into(), ..Image::default() };
     let over = json!({"credentialFrom": {"kind": "attestedIdentity", "endpoint": "https://a.example"}});
-    let desired = Desired::of(&config(over), &Facts { image, ..facts() }).expect("fits");
+    let desired = Desired::render(&config(over), &Facts { image, ..facts() }).expect("compatible");
     let exec = user(&json_of(&desired, layout::BOOTSTRAP_KUBECONFIG))["exec"].clone();
-    assert_eq!(exec["args"], json!(["--to=https://a.example"]), "what has no value is left out");
+    assert_eq!(exec["args"], json!(["--to=https://a.example"]), "arguments without a value are left out");
 }
 
 #[test]
-fn the_credential_is_kept_for_the_next_generation() {
+fn credential_is_kept_for_the_next_generation() {
     let from = json!({"credentialFrom": {"kind": "file", "name": "/t"}});
     let desired = render(from.clone(), Some("abcdef.0123456789abcdef"));
     let kept = SecretBytes::new(desired.file(layout::CREDENTIAL).expect("kept").content.expose());
     let again = Facts { credential: Credential::parse(&kept).ok(), ..facts() };
-    assert_eq!(Desired::of(&config(from), &again).expect("fits"), desired);
+    assert_eq!(Desired::render(&config(from), &again).expect("compatible"), desired);
 }
 
 #[test]
-fn a_new_credential_counts_until_the_node_has_joined() {
+fn new_credential_is_written_only_before_the_node_has_joined() {
     let wanted = config(json!({"credentialFrom": {"kind": "file", "name": "/t"}}));
     let token = |text: &str| Credential::parse(&SecretBytes::new(text)).ok();
     let old = Facts { credential: token("abcdef.0123456789abcdef"), ..facts() };
@@ -91,14 +91,14 @@ fn a_new_credential_counts_until_the_node_has_joined() {
 
     machine.facts.credential = token("ghijkl.0123456789abcdef");
     let steps: Vec<String> = machine.plan(Some(&wanted), &wanted).steps.iter().map(ToString::to_string).collect();
-    assert_eq!(steps, ["write the generation", "turn to the generation", "restart kubelet.service"]);
+    assert_eq!(steps, ["write the generation", "switch to the generation", "restart kubelet.service"]);
 
     machine.facts.joined = true;
-    assert!(machine.plan(Some(&wanted), &wanted).is_empty(), "a token that rotates is no change");
+    assert!(machine.plan(Some(&wanted), &wanted).is_empty(), "a rotated token is not a change");
 }
 
 #[test]
-fn a_clone_with_its_donors_document_writes_its_own_credential() {
+fn clone_with_its_donors_document_writes_its_own_credential() {
     let wanted = config(json!({"credentialFrom": {"kind": "file", "name": "/t"}}));
     let token = |text: &str| Credential::parse(&SecretBytes::new(text)).ok();
     let mut machine =

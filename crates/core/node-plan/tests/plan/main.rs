@@ -1,43 +1,43 @@
-//! From documents to files and steps, on a machine that is a map.
+//! Plans on a simulated machine whose files are a map.
 
-mod asks;
 mod fields;
 mod golden;
+mod incompatible;
 mod join;
 mod metadata;
-mod odd;
+mod odd_values;
 mod properties;
+mod requests;
 mod skew;
 mod support;
-mod unfit;
 
-use kiln_node_plan::{Desired, Plan, Step, Verdict, layout};
+use kiln_node_plan::{Desired, Plan, PlanAction, Step, layout};
 use serde_json::json;
 use support::{Machine, config, facts};
 
 #[test]
-fn a_first_document_writes_its_generation_and_turns_to_it() {
+fn first_document_writes_its_generation_and_switches_to_it() {
     let wanted = config(json!({}));
-    let desired = Desired::of(&wanted, &facts()).expect("fits");
-    let plan = Plan::of(None, &wanted, &desired, &Machine::default().observed());
-    assert_eq!(plan.steps, [Step::WriteGeneration, Step::Flip]);
-    assert_eq!(plan.verdict(), Verdict::Apply);
+    let desired = Desired::render(&wanted, &facts()).expect("compatible");
+    let plan = Plan::new(None, &wanted, &desired, &Machine::default().observed());
+    assert_eq!(plan.steps, [Step::WriteGeneration, Step::SwitchGeneration]);
+    assert_eq!(plan.action(), PlanAction::Apply);
     let env = desired.text(layout::KUBELET_ENV).expect("an environment");
     assert!(env.contains("--config=/etc/kiln/current/kubelet.json"), "{env}");
 }
 
 #[test]
-fn a_document_in_force_needs_nothing() {
+fn document_in_force_needs_no_steps() {
     let wanted = config(json!({"files": [{"path": "/etc/motd", "content": "hi"}]}));
     let mut machine = Machine::default();
     machine.apply(None, &wanted);
     let plan = machine.plan(Some(&wanted), &wanted);
-    assert_eq!((plan.steps.as_slice(), plan.late.as_slice()), (&[][..], &[][..]));
-    assert_eq!(plan.verdict(), Verdict::Nothing);
+    assert_eq!((plan.steps.as_slice(), plan.deferred.as_slice()), (&[][..], &[][..]));
+    assert_eq!(plan.action(), PlanAction::Nothing);
 }
 
 #[test]
-fn a_file_that_goes_leaves_what_was_there_before() {
+fn removed_file_is_restored_to_its_state_before_kiln() {
     let mut machine = Machine::default();
     machine.write("/etc/motd", "mine", 0o640);
     let (without, with) = (config(json!({})), config(json!({"files": [{"path": "/etc/motd", "content": "hi"}]})));
@@ -50,7 +50,7 @@ fn a_file_that_goes_leaves_what_was_there_before() {
 }
 
 #[test]
-fn a_file_that_was_right_at_first_and_is_changed_later_is_put_back_as_it_was() {
+fn file_that_matched_at_first_is_restored_after_a_later_change() {
     let mut machine = Machine::default();
     machine.write("/etc/motd", "hi", 0o644);
     let with = |content: &str| config(json!({"files": [{"path": "/etc/motd", "content": content}]}));

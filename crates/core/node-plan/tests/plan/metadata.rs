@@ -1,16 +1,16 @@
-//! Pods are kept from the metadata service, and let to it again.
+//! Blocking pods from the metadata service.
 
 use kiln_node_config::NodeConfig;
-use kiln_node_plan::{Desired, Manifest, Plan, Questions};
+use kiln_node_plan::{Desired, Manifest, Plan, ToObserve};
 use serde_json::json;
 
 use crate::support::{Machine, config, facts};
 
-fn closed() -> NodeConfig {
+fn blocked() -> NodeConfig {
     config(json!({"network": {"blockMetadata": true}, "os": {"sysctl": {"vm.swappiness": "1"}}}))
 }
 
-fn open() -> NodeConfig {
+fn unblocked() -> NodeConfig {
     config(json!({"network": {"blockMetadata": false}, "os": {"sysctl": {"vm.swappiness": "1"}}}))
 }
 
@@ -21,73 +21,73 @@ fn machine() -> Machine {
 }
 
 fn steps(plan: &Plan) -> Vec<String> {
-    plan.steps.iter().chain(&plan.late).map(ToString::to_string).collect()
+    plan.steps.iter().chain(&plan.deferred).map(ToString::to_string).collect()
 }
 
 #[test]
-fn a_first_boot_closes_it_before_any_file_is_written_elsewhere() {
-    let plan = machine().apply(None, &closed());
+fn first_boot_blocks_before_it_writes_files() {
+    let plan = machine().apply(None, &blocked());
     let wanted = [
         "write the generation",
-        "keep pods from the metadata service",
+        "block pods from the metadata service",
         "write /etc/sysctl.d/90-kiln.conf",
         "set /proc/sys/vm/swappiness to 1",
-        "turn to the generation",
+        "switch to the generation",
     ];
     assert_eq!(steps(&plan)[..5], wanted);
 }
 
 #[test]
-fn a_running_node_closes_and_opens_it_without_touching_a_service() {
+fn running_node_blocks_and_unblocks_without_restarting_services() {
     let mut machine = machine();
-    machine.apply(None, &open());
-    let turn = |step| ["write the generation", step, "turn to the generation"];
-    assert_eq!(steps(&machine.apply(Some(&open()), &closed())), turn("keep pods from the metadata service"));
+    machine.apply(None, &unblocked());
+    let all = |step| ["write the generation", step, "switch to the generation"];
+    assert_eq!(steps(&machine.apply(Some(&unblocked()), &blocked())), all("block pods from the metadata service"));
     assert!(machine.blocks_metadata);
-    assert_eq!(steps(&machine.apply(Some(&closed()), &open())), turn("let pods reach the metadata service"));
+    assert_eq!(steps(&machine.apply(Some(&blocked()), &unblocked())), all("allow pods to reach the metadata service"));
     assert!(!machine.blocks_metadata);
 }
 
 #[test]
-fn what_somebody_opened_is_closed_again_and_no_generation_is_written_for_it() {
+fn removed_rules_are_restored_without_a_new_generation() {
     let mut machine = machine();
-    machine.apply(None, &closed());
+    machine.apply(None, &blocked());
     machine.blocks_metadata = false;
-    assert_eq!(steps(&machine.apply(Some(&closed()), &closed())), ["keep pods from the metadata service"]);
-    assert!(machine.plan(Some(&closed()), &closed()).is_empty());
+    assert_eq!(steps(&machine.apply(Some(&blocked()), &blocked())), ["block pods from the metadata service"]);
+    assert!(machine.plan(Some(&blocked()), &blocked()).is_empty());
 }
 
 #[test]
-fn one_that_was_cut_off_on_its_way_is_taken_back() {
+fn interrupted_block_is_undone() {
     let mut machine = machine();
-    machine.apply(None, &open());
-    let (wanted, plan) = (closed(), machine.plan(Some(&open()), &closed()));
-    let desired = Desired::of(&wanted, &facts()).expect("fits");
+    machine.apply(None, &unblocked());
+    let (wanted, plan) = (blocked(), machine.plan(Some(&unblocked()), &blocked()));
+    let desired = Desired::render(&wanted, &facts()).expect("compatible");
     for step in &plan.steps[..2] {
-        machine.take(step, &plan, &desired);
+        machine.execute(step, &plan, &desired);
     }
-    assert!(machine.blocks_metadata && machine.turned_to(&open()));
-    machine.apply(Some(&open()), &open());
+    assert!(machine.blocks_metadata && machine.is_at(&unblocked()));
+    machine.apply(Some(&unblocked()), &unblocked());
     assert!(!machine.blocks_metadata);
-    assert!(machine.plan(Some(&open()), &open()).is_empty());
+    assert!(machine.plan(Some(&unblocked()), &unblocked()).is_empty());
 }
 
 #[test]
-fn the_kernel_is_asked_only_where_the_document_wants_it() {
-    let asked = |config: &NodeConfig, manifest: Option<&Manifest>| {
-        Questions::of(&Desired::of(config, &facts()).expect("fits"), manifest).metadata
+fn rules_are_observed_only_if_the_document_blocks() {
+    let observes = |config: &NodeConfig, manifest: Option<&Manifest>| {
+        ToObserve::new(&Desired::render(config, &facts()).expect("compatible"), manifest).metadata
     };
-    assert!(asked(&closed(), None));
-    assert!(!asked(&open(), None) && !asked(&config(json!({})), Some(&Manifest::default())));
+    assert!(observes(&blocked(), None));
+    assert!(!observes(&unblocked(), None) && !observes(&config(json!({})), Some(&Manifest::default())));
 }
 
 #[test]
-fn a_node_without_it_remembers_nothing_of_it() {
+fn manifest_records_the_block_only_if_it_is_set() {
     let text = |config: &NodeConfig| {
         let mut machine = machine();
         machine.apply(None, config);
         machine.text("/etc/kiln/current/manifest.json")
     };
-    assert!(text(&closed()).contains(r#""blocksMetadata":true"#));
-    assert!(!text(&open()).contains("blocksMetadata"));
+    assert!(text(&blocked()).contains(r#""blocksMetadata":true"#));
+    assert!(!text(&unblocked()).contains("blocksMetadata"));
 }

@@ -1,4 +1,4 @@
-//! What holds for all documents.
+//! Properties of all plans.
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::{Desired, Plan, Step};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Machine, PEM, config, merge};
 
-/// Parts that a document may have, each with a number that changes it.
+/// A part of a document, varied by a number.
 fn part(which: usize, n: u64) -> Value {
     let text = n.to_string();
     match which {
@@ -56,7 +56,7 @@ fn document() -> impl Strategy<Value = NodeConfig> {
     })
 }
 
-/// A machine that has some of what documents write already, and a kernel with settings.
+/// A machine with kernel settings and some of the files that documents write.
 fn machine() -> impl Strategy<Value = Machine> {
     let paths = [
         "/etc/motd",
@@ -85,24 +85,25 @@ fn machine() -> impl Strategy<Value = Machine> {
     })
 }
 
-/// Where steps reach.
+/// The paths that a plan changes.
 fn paths(plan: &Plan) -> Vec<String> {
     let path = |step: &Step| match step {
-        Step::Put(file) => Some(file.path.clone()),
-        Step::Keep { path } | Step::PutBack { path, .. } | Step::Edit { path, .. } | Step::Discard { path } => {
-            Some(path.clone())
-        }
-        Step::Set(setting) => Some(setting.path.clone()),
+        Step::WriteFile(file) => Some(file.path.clone()),
+        Step::BackUp { path }
+        | Step::RestoreFile { path, .. }
+        | Step::EditFile { path, .. }
+        | Step::DeleteFile { path } => Some(path.clone()),
+        Step::SetKernel(setting) => Some(setting.path.clone()),
         _ => None,
     };
-    plan.steps.iter().chain(&plan.late).filter_map(path).collect()
+    plan.steps.iter().chain(&plan.deferred).filter_map(path).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plan_that_was_carried_out_leaves_nothing_to_do(mut machine in machine(), a in document(), b in document()) {
+    fn executed_plan_leaves_nothing_to_do(mut machine in machine(), a in document(), b in document()) {
         machine.apply(None, &a);
         prop_assert!(machine.plan(Some(&a), &a).is_empty(), "{:?}", machine.plan(Some(&a), &a).steps);
         machine.apply(Some(&a), &b);
@@ -110,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn the_way_there_and_back_leaves_everything_as_it_was(mut machine in machine(), a in document(), b in document()) {
+    fn applying_and_rolling_back_restores_everything(mut machine in machine(), a in document(), b in document()) {
         machine.apply(None, &a);
         let before = machine.outside();
         machine.apply(Some(&a), &b);
@@ -119,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stood_there_before_kiln_outlives_every_generation(
+    fn state_before_kiln_is_restored_after_any_sequence_of_documents(
         mut machine in machine(), documents in proptest::collection::vec(document(), 1..4),
     ) {
         let empty = config(json!({}));
@@ -134,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_that_is_cut_off_anywhere_can_be_finished_or_taken_back(
+    fn interrupted_plan_can_be_finished_or_undone(
         mut machine in machine(), a in document(), b in document(), cut in any::<prop::sample::Index>(),
     ) {
         machine.apply(None, &a);
@@ -142,13 +143,13 @@ proptest! {
         let mut whole = machine.clone();
         whole.apply(Some(&a), &b);
         let plan = machine.plan(Some(&a), &b);
-        let desired = Desired::of(&b, &machine.facts).expect("fits");
-        let steps: Vec<&Step> = plan.steps.iter().chain(&plan.late).collect();
+        let desired = Desired::render(&b, &machine.facts).expect("compatible");
+        let steps: Vec<&Step> = plan.steps.iter().chain(&plan.deferred).collect();
         for step in &steps[..cut.index(steps.len() + 1)] {
-            machine.take(step, &plan, &desired);
+            machine.execute(step, &plan, &desired);
         }
-        // Whoever finds it so knows the document that the link names.
-        let in_force = if machine.turned_to(&b) { &b } else { &a };
+        // The next run knows the document that the link points at.
+        let in_force = if machine.is_at(&b) { &b } else { &a };
         let (mut forward, mut back) = (machine.clone(), machine);
         forward.apply(Some(in_force), &b);
         prop_assert_eq!(forward.outside(), whole.outside());
@@ -157,12 +158,12 @@ proptest! {
     }
 
     #[test]
-    fn steps_reach_only_where_documents_may(mut machine in machine(), a in document(), b in document()) {
+    fn plans_change_only_permitted_paths(mut machine in machine(), a in document(), b in document()) {
         let first = machine.apply(None, &a);
         let second = machine.apply(Some(&a), &b);
         for path in paths(&first).into_iter().chain(paths(&second)) {
-            let open = ["/etc/", "/usr/local/share/ca-certificates/", "/proc/sys/", "/sys/", "/var/lib/kubelet/"];
-            prop_assert!(open.iter().any(|folder| path.starts_with(folder)), "{}", path);
+            let permitted = ["/etc/", "/usr/local/share/ca-certificates/", "/proc/sys/", "/sys/", "/var/lib/kubelet/"];
+            prop_assert!(permitted.iter().any(|folder| path.starts_with(folder)), "{}", path);
             prop_assert!(!path.contains("/../") && !path.starts_with("/etc/kiln"), "{}", path);
         }
     }

@@ -7,22 +7,22 @@ use serde_json::json;
 use crate::support::{config, facts};
 
 #[test]
-fn fields_of_a_newer_minor_are_kept_and_reported_and_do_nothing() {
-    let plain = Desired::of(&config(json!({})), &facts()).expect("fits");
+fn unknown_fields_are_kept_reported_and_ignored() {
+    let plain = Desired::render(&config(json!({})), &facts()).expect("compatible");
     let newer = config(json!({"os": {"colour": "blue"}, "kubelet": {"moods": ["good"]}, "weather": {}}));
     let parsed = NodeConfig::parse(newer.to_json().as_bytes()).expect("reads");
-    let desired = Desired::of(&parsed, &facts()).expect("fits");
+    let desired = Desired::render(&parsed, &facts()).expect("compatible");
     assert_eq!(desired.unknown, ["spec.kubelet.moods", "spec.os.colour", "spec.weather"]);
     assert!(desired.text(layout::DOCUMENT).expect("the document").contains("\"colour\":\"blue\""));
     let rest = |desired: &Desired| {
         let files = desired.files.iter().filter(|file| file.path != layout::DOCUMENT).cloned().collect::<Vec<_>>();
-        (files, desired.elsewhere.clone(), desired.late.clone())
+        (files, desired.elsewhere.clone(), desired.deferred.clone())
     };
     assert_eq!(rest(&desired), rest(&plain));
 }
 
 #[test]
-fn another_major_is_refused() {
+fn unknown_major_version_is_rejected() {
     let text = config(json!({})).to_json().replace("v1alpha1", "v2");
     assert!(matches!(NodeConfig::parse(text.as_bytes()), Err(ParseError::Unsupported(_))));
 }

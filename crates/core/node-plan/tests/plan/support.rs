@@ -1,21 +1,22 @@
-//! A machine that is a map, and documents for it.
+//! A simulated machine, and documents for it.
 
 use std::collections::BTreeMap;
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::{
-    Account, Artifact, Before, Content, Desired, Facts, Manifest, Observed, Owner, Plan, Questions, Seen, Step, layout,
+    Account, Desired, DesiredFile, Facts, FileContent, FileState, Manifest, Observed, Owner, Plan, Step, ToObserve,
+    layout,
 };
 use serde_json::{Value, json};
 
-/// A file of the machine.
+/// A simulated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum File {
     Plain { bytes: Vec<u8>, mode: u32, owner: Owner },
     Link(String),
 }
 
-/// A machine. Folders come by themselves.
+/// A simulated machine. Folders are implicit.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) facts: Facts,
@@ -28,9 +29,9 @@ pub(crate) struct Machine {
     pub(crate) grown: bool,
     pub(crate) blocks_metadata: bool,
     pub(crate) host_name: String,
-    /// What the generation that is written, and not yet turned to, remembers.
+    /// The manifest of a generation that is written but not yet in force.
     pub(crate) written: Option<Manifest>,
-    /// Everything that was done with units.
+    /// Executed service steps.
     pub(crate) services: Vec<String>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn facts() -> Facts {
     Facts { host_name: "node-1".to_owned(), cgroup_v2: true, cpus: 4, memory_bytes: 16 << 30, ..Facts::default() }
 }
 
-/// A good document with this over it.
+/// A valid document with some fields replaced.
 pub(crate) fn config(over: Value) -> NodeConfig {
     let mut spec = json!({
         "cluster": {"endpoint": "https://api.example:443", "certificateAuthority": PEM},
@@ -81,7 +82,7 @@ pub(crate) fn merge(into: &mut Value, over: Value) {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Content::Bytes(bytes.to_vec()).sha256().expect("plain")
+    FileContent::Bytes(bytes.to_vec()).sha256().expect("plain")
 }
 
 impl Machine {
@@ -98,12 +99,12 @@ impl Machine {
         }
     }
 
-    /// Whether the link names the generation of that document.
-    pub(crate) fn turned_to(&self, config: &NodeConfig) -> bool {
+    /// Whether the link points at the generation of that document.
+    pub(crate) fn is_at(&self, config: &NodeConfig) -> bool {
         self.text(&layout::current(layout::DOCUMENT)) == config.to_json()
     }
 
-    /// Everything that is not kiln's own, as text.
+    /// Everything outside kiln's own folders, as text.
     pub(crate) fn outside(&self) -> String {
         let own = |path: &str| path.starts_with("/etc/kiln") || path.starts_with(layout::BEFORE);
         let files: BTreeMap<_, _> = self.files.iter().filter(|(path, _)| !own(path)).collect();
@@ -117,21 +118,21 @@ impl Machine {
     pub(crate) fn manifest(&self) -> Option<Manifest> {
         let last: Option<Manifest> = serde_json::from_str(&self.text(&layout::current(layout::MANIFEST))).ok();
         match (last, self.written.clone()) {
-            (Some(last), Some(cut_off)) => Some(last.merge(cut_off)),
-            (last, cut_off) => last.or(cut_off),
+            (Some(last), Some(interrupted)) => Some(last.merge(interrupted)),
+            (last, interrupted) => last.or(interrupted),
         }
     }
 
-    /// All that there is; a real machine looks at what [`Questions`] ask alone.
+    /// The whole state; kilnd only observes what [`ToObserve`] lists.
     pub(crate) fn observed(&self) -> Observed {
-        let seen = |file: &File| match file {
+        let state = |file: &File| match file {
             File::Plain { bytes, mode, owner } => {
-                Seen::File { sha256: sha256(bytes), mode: *mode, owner: owner.clone() }
+                FileState::File { sha256: sha256(bytes), mode: *mode, owner: owner.clone() }
             }
-            File::Link(target) => Seen::Link { target: target.clone() },
+            File::Link(target) => FileState::Link { target: target.clone() },
         };
         Observed {
-            files: self.files.iter().map(|(path, file)| (path.clone(), seen(file))).collect(),
+            files: self.files.iter().map(|(path, file)| (path.clone(), state(file))).collect(),
             texts: self.files.keys().map(|path| (path.clone(), self.text(path))).collect(),
             settings: self.settings.clone(),
             blocks_metadata: self.blocks_metadata,
@@ -146,79 +147,79 @@ impl Machine {
         }
     }
 
-    fn answers(&self, questions: &Questions) -> Observed {
+    fn observe(&self, needed: &ToObserve) -> Observed {
         let mut observed = self.observed();
-        observed.files.retain(|path, _| questions.files.contains(path));
-        observed.texts.retain(|path, _| questions.texts.contains(path));
-        observed.settings.retain(|path, _| questions.settings.contains(path));
-        observed.accounts.retain(|name, _| questions.accounts.contains(name));
-        observed.enabled.retain(|unit, _| questions.enabled.contains(unit));
-        observed.blocks_metadata &= questions.metadata;
+        observed.files.retain(|path, _| needed.files.contains(path));
+        observed.texts.retain(|path, _| needed.texts.contains(path));
+        observed.settings.retain(|path, _| needed.settings.contains(path));
+        observed.accounts.retain(|name, _| needed.accounts.contains(name));
+        observed.enabled.retain(|unit, _| needed.enabled.contains(unit));
+        observed.blocks_metadata &= needed.metadata;
         observed
     }
 
     pub(crate) fn plan(&self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
-        let desired = Desired::of(wanted, &self.facts).expect("fits");
-        let questions = Questions::of(&desired, self.manifest().as_ref());
-        Plan::of(in_force, wanted, &desired, &self.answers(&questions))
+        let desired = Desired::render(wanted, &self.facts).expect("compatible");
+        let needed = ToObserve::new(&desired, self.manifest().as_ref());
+        Plan::new(in_force, wanted, &desired, &self.observe(&needed))
     }
 
     pub(crate) fn apply(&mut self, in_force: Option<&NodeConfig>, wanted: &NodeConfig) -> Plan {
-        let desired = Desired::of(wanted, &self.facts).expect("fits");
+        let desired = Desired::render(wanted, &self.facts).expect("compatible");
         let plan = self.plan(in_force, wanted);
-        for step in plan.steps.iter().chain(&plan.late) {
-            self.take(step, &plan, &desired);
+        for step in plan.steps.iter().chain(&plan.deferred) {
+            self.execute(step, &plan, &desired);
         }
         plan
     }
 
-    fn put(&mut self, artifact: &Artifact, path: String) {
-        let file = match &artifact.content {
-            Content::Link(target) => File::Link(target.clone()),
+    fn put(&mut self, desired: &DesiredFile, path: String) {
+        let file = match &desired.content {
+            FileContent::Link(target) => File::Link(target.clone()),
             content => {
-                File::Plain { bytes: content.expose().to_vec(), mode: artifact.mode, owner: artifact.owner.clone() }
+                File::Plain { bytes: content.expose().to_vec(), mode: desired.mode, owner: desired.owner.clone() }
             }
         };
         self.files.insert(path, file);
     }
 
-    pub(crate) fn take(&mut self, step: &Step, plan: &Plan, desired: &Desired) {
+    pub(crate) fn execute(&mut self, step: &Step, plan: &Plan, desired: &Desired) {
         match step {
-            Step::Keep { path } => {
+            Step::BackUp { path } => {
                 let file = self.files[path].clone();
                 self.files.insert(layout::before(path), file);
             }
             Step::WriteGeneration => self.written = Some(plan.manifest.clone()),
-            Step::Flip => {
+            Step::SwitchGeneration => {
                 self.written = None;
                 self.files.retain(|path, _| !path.starts_with(layout::CURRENT));
                 for file in plan.folder(desired) {
                     self.put(&file, layout::current(&file.path));
                 }
             }
-            Step::Put(file) => self.put(file, file.path.clone()),
-            Step::PutBack { path, before } => {
-                let kept = self.files.get(&layout::before(path)).cloned();
+            Step::WriteFile(file) => self.put(file, file.path.clone()),
+            Step::RestoreFile { path, before } => {
+                let backup = self.files.get(&layout::before(path)).cloned();
                 match before {
-                    Before::Absent => self.files.remove(path),
-                    Before::Link { target } => self.files.insert(path.clone(), File::Link(target.clone())),
-                    Before::File { mode, owner, sha256: hash } => {
-                        let Some(File::Plain { bytes, .. }) = kept else { panic!("no copy of {path}") };
+                    FileState::Absent | FileState::Other => self.files.remove(path),
+                    FileState::Link { target } => self.files.insert(path.clone(), File::Link(target.clone())),
+                    FileState::File { mode, owner, sha256: hash } => {
+                        let Some(File::Plain { bytes, .. }) = backup else { panic!("no backup of {path}") };
                         assert_eq!(sha256(&bytes), *hash);
                         self.files.insert(path.clone(), File::Plain { bytes, mode: *mode, owner: owner.clone() })
                     }
                 };
             }
-            Step::Edit { path, text } => self.write(path, text, 0o644),
-            Step::Set(setting) => {
+            Step::EditFile { path, text } => self.write(path, text, 0o644),
+            Step::SetKernel(setting) => {
                 self.settings.insert(setting.path.clone(), setting.value.clone());
             }
             Step::BlockMetadata { block } => self.blocks_metadata = *block,
-            Step::HostName { name } => self.host_name.clone_from(name),
-            Step::Account(account) => {
+            Step::SetHostName { name } => self.host_name.clone_from(name),
+            Step::SetAccount(account) => {
                 self.accounts.insert(account.name.clone(), account.clone());
             }
-            Step::Retire { name } => {
+            Step::RetireAccount { name } => {
                 self.accounts.remove(name);
             }
             Step::Enable { unit, enabled } => {
@@ -233,7 +234,7 @@ impl Machine {
             Step::Stop { unit } if unit == "mnt.mount" => self.mounts.retain(|path| path != "/mnt"),
             Step::DaemonReload
             | Step::Stop { .. }
-            | Step::Discard { .. }
+            | Step::DeleteFile { .. }
             | Step::Start { .. }
             | Step::Reload { .. }
             | Step::Restart { .. }

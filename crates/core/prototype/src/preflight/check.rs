@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kiln_types::{
-    Inspection, OperatingSystem, Orchestration, Place, PowerState, Provisioning, SecurityType, UpgradeMode,
+    FileLine, Inspection, OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType, UpgradeMode,
     clone_credential,
 };
 use serde::Serialize;
@@ -257,7 +257,7 @@ fn inspection_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     blockers.into_iter().flatten().collect()
 }
 
-fn in_files(places: &[Place], kind: Kind, what: &str) -> Option<Blocker> {
+fn in_files(places: &[FileLine], kind: Kind, what: &str) -> Option<Blocker> {
     let paths: Vec<&str> = places.iter().map(|place| place.path.as_str()).collect();
     when(!paths.is_empty(), kind, format!("the donor has {what} in {}", paths.join(", ")))
 }

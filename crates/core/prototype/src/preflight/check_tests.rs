@@ -279,13 +279,13 @@ fn mount_by_uuid_without_nofail_blocks() {
 
 #[test]
 fn static_address_blocks() {
-    let place = Place { path: "/etc/netplan/50.yaml".into(), line: "addresses: [10.0.0.4/24]".into() };
+    let place = FileLine { path: "/etc/netplan/50.yaml".into(), line: "addresses: [10.0.0.4/24]".into() };
     assert_eq!(inspection_blocker(|i| i.static_addresses.push(place)), Kind::StaticAddress);
 }
 
 #[test]
 fn own_name_in_a_unit_file_blocks() {
-    let place = Place { path: "/etc/systemd/system/kubelet.service".into(), line: "--hostname-override=x".into() };
+    let place = FileLine { path: "/etc/systemd/system/kubelet.service".into(), line: "--hostname-override=x".into() };
     assert_eq!(inspection_blocker(|i| i.literal_host_names.push(place)), Kind::HostName);
 }
 

@@ -1,24 +1,24 @@
-//! What a program takes of a processor, on a machine where others are at work too.
+//! The processor time of a program, on a host with other work.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use kiln_machines::command::{command_line, tail};
 use wait4::Wait4 as _;
 
 use crate::Error;
-use crate::world::{shown, tail};
 
-/// How often each case runs. Others only ever add to a run (their interrupts, caches that they emptied), so the least of many is what the
-/// program itself takes; of forty at least one is undisturbed even where both processors are busy.
+/// The number of runs of each case. Other work on the host only adds to the time of a run (interrupts, evicted caches), so the lowest of many is
+/// that of the program itself. Of forty runs at least one is undisturbed, even if both processors are busy.
 pub(super) const RUNS: usize = 40;
 
-/// What a program takes of a processor, from its `exec` to its end, with all its threads.
+/// The processor time of a program with all its threads, from `exec` to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Time {
-    /// The least of all runs, in the program and in the kernel for it.
+    /// The lowest of all runs, in the program and in the kernel.
     pub(super) least: Duration,
-    /// How much of all runs was in the kernel, in percent. The kernel samples this: it is no figure of a single run.
+    /// The share of the kernel in all runs, in percent. The kernel samples it, so it is meaningless for a single run.
     pub(super) in_kernel: u64,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn measure(commands: impl IntoIterator<Item = Command>) -> Result<Tim
     Ok(summary(&runs))
 }
 
-/// Time in the program, and in the kernel for it.
+/// Time in the program and in the kernel.
 type Run = (Duration, Duration);
 
 fn summary(runs: &[Run]) -> Time {
@@ -40,19 +40,20 @@ fn summary(runs: &[Run]) -> Time {
 }
 
 fn once(command: &mut Command) -> Result<Run, Error> {
-    let line = shown(command);
-    let failed = |source| Error::Command { line: line.clone(), source };
-    // Its journal is a pipe, as a service's is a socket: what it says there costs it something.
+    let line = command_line(command);
+    let failed = Error::spawn(&line);
+    // The journal is a pipe here and a socket for a service; writing to it is part of the cost.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(&failed)?;
     let stderr = child.stderr.take();
-    let used = child.wait4().map_err(failed)?;
+    let used = child.wait4().map_err(&failed)?;
     if used.status.success() {
         return Ok((used.rusage.utime, used.rusage.stime));
     }
-    let mut said = String::new();
-    let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
-    Err(Error::Exit { line, status: used.status.to_string(), output: tail(&said, 20) })
+    let mut output = String::new();
+    let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut output));
+    let (status, output) = (used.status.to_string(), tail(&output, 20));
+    Err(kiln_machines::Error::Failed { line: line.clone(), status, output }.into())
 }
 
 #[cfg(test)]
@@ -60,15 +61,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_of_all_runs_counts_and_the_kernels_share_is_that_of_all() {
+    fn time_is_the_lowest_run_and_the_kernels_share_is_of_all_runs() {
         let run = |user, kernel| (Duration::from_micros(user), Duration::from_micros(kernel));
         let time = summary(&[run(900, 300), run(1_000, 0), run(500, 700), run(600, 0)]);
         assert_eq!(time, Time { least: Duration::from_micros(600), in_kernel: 25 });
     }
 
     #[test]
-    fn a_program_that_fails_is_no_measure() {
+    fn failing_program_is_an_error() {
         let error = measure([Command::new("false")]).expect_err("failed");
-        assert!(matches!(&error, Error::Exit { line, .. } if line == "false"), "{error}");
+        let Error::Machine(kiln_machines::Error::Failed { line, .. }) = error else { panic!("{error}") };
+        assert_eq!(line, "false");
     }
 }

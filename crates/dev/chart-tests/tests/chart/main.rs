@@ -1,4 +1,4 @@
-//! The chart's files against each other and against what they are made from. Needs no Helm.
+//! Consistency of the chart's files. Does not need Helm.
 
 mod pages;
 mod rules;

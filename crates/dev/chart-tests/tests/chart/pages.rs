@@ -1,11 +1,11 @@
-//! Values, their schema and the page about them say the same.
+//! Values, schema and reference page are consistent.
 
 use std::fs;
 
 use chart_tests::{golden, leaves, page, root, schema, text, values};
 use serde_json::Value;
 
-/// Every path of the values that is no map with a user's own keys.
+/// All paths of the values; a map with user-defined keys is one value.
 fn paths(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
     match (value.as_object(), schema["properties"].as_object()) {
         (Some(object), Some(properties)) if path != "resources" => {
@@ -19,7 +19,7 @@ fn paths(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_value_has_a_default_and_a_schema_and_no_other_has_either() {
+fn values_and_schema_have_the_same_paths() {
     let (values, schema) = (values(), schema());
     let mut with_default = Vec::new();
     paths(&values, &schema, "", &mut with_default);
@@ -30,7 +30,7 @@ fn every_value_has_a_default_and_a_schema_and_no_other_has_either() {
 }
 
 #[test]
-fn the_defaults_meet_the_schema_and_every_object_of_it_is_closed() {
+fn defaults_match_the_schema_and_its_objects_are_closed() {
     let schema = schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<_> = validator.iter_errors(&values()).map(|error| error.to_string()).collect();
@@ -38,36 +38,36 @@ fn the_defaults_meet_the_schema_and_every_object_of_it_is_closed() {
     let mut open = vec![(String::new(), &schema)];
     while let Some((path, one)) = open.pop() {
         if let Some(properties) = one["properties"].as_object() {
-            assert_eq!(one["additionalProperties"], false, "`{path}` takes misspelt values");
+            assert_eq!(one["additionalProperties"], false, "`{path}` accepts misspelt values");
             open.extend(properties.iter().map(|(name, property)| (format!("{path}/{name}"), property)));
         }
     }
 }
 
 #[test]
-fn every_value_says_what_it_is_for() {
+fn every_value_is_documented() {
     for (path, property) in leaves(&schema()) {
         let about = property["description"].as_str().unwrap_or_default();
-        assert!(about.ends_with('.'), "`{path}` says {about:?}");
+        assert!(about.ends_with('.'), "the description of `{path}` is {about:?}");
     }
-    // In values.yaml a comment stands before each group at least.
-    let bare = text("values.yaml").lines().filter(|line| line.trim_start().starts_with('#')).count();
-    assert!(bare > 50, "{bare} lines of comment");
+    // values.yaml has a comment for each group at least.
+    let comments = text("values.yaml").lines().filter(|line| line.trim_start().starts_with('#')).count();
+    assert!(comments > 50, "{comments} comment lines");
 }
 
 #[test]
-fn the_reference_page_is_made_of_the_schema() {
+fn reference_page_is_up_to_date() {
     golden(&root().join("docs/reference/chart.md"), &page(&schema(), &values()));
 }
 
 #[test]
-fn the_guide_names_only_values_that_there_are() {
+fn guide_names_only_existing_values() {
     let guide = fs::read_to_string(root().join("docs/guides/in-cluster.md")).unwrap();
     let schema = schema();
     let leaves: Vec<_> = leaves(&schema).into_iter().map(|(path, _)| path).collect();
     let mut seen = 0;
     let words = guide.split(|c: char| c.is_whitespace() || "`=,;()|:".contains(c));
-    // Files are named like values.
+    // These file names look like values.
     let words =
         words.map(|word| word.trim_end_matches(['.', '*'])).filter(|word| !["azure.json", "kiln.tar"].contains(word));
     for word in words {
@@ -76,9 +76,9 @@ fn the_guide_names_only_values_that_there_are() {
             let known = leaves.iter().any(|leaf| {
                 leaf == word || leaf.starts_with(&format!("{word}.")) || word.starts_with(&format!("{leaf}."))
             });
-            assert!(known, "the guide names `{word}`");
+            assert!(known, "the guide names the unknown value `{word}`");
             seen += 1;
         }
     }
-    assert!(seen > 20, "{seen} values are named");
+    assert!(seen > 20, "only {seen} values are named");
 }

@@ -1,11 +1,11 @@
-//! The chart's roles are the table of permissions of `kiln-kubernetes`.
+//! The chart's roles match the permission table of `kiln-kubernetes`.
 
 use std::fmt::Write as _;
 
 use chart_tests::{chart, golden};
 use kiln_kubernetes::rbac::{PERMISSIONS, Permission, Scope};
 
-/// The rules of a scope as the chart holds them: one verb each, with what it is for.
+/// The rules of a scope in the format of the chart: one verb each, with its purpose.
 fn rules(scope: Scope) -> String {
     let mut text = String::new();
     for Permission { group, resource, verb, needed_to, .. } in PERMISSIONS.iter().filter(|one| one.scope == scope) {
@@ -18,7 +18,7 @@ fn rules(scope: Scope) -> String {
 }
 
 #[test]
-fn the_rules_of_the_chart_are_made_of_the_table_of_permissions() {
+fn chart_rules_are_generated_from_the_permission_table() {
     for (scope, name) in [(Scope::Cluster, "rules-cluster.yaml"), (Scope::Namespace, "rules-namespace.yaml")] {
         golden(&chart().join("files").join(name), &rules(scope));
     }

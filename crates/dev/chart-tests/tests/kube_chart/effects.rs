@@ -1,4 +1,4 @@
-//! Every value does something, at the place that is named here.
+//! Every value has an effect, listed here with its location.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 
 use crate::sets::{self, Values, rendered};
 
-/// Where a value shows.
-enum Place {
+/// Where the effect of a value appears.
+enum Effect {
     /// These words are among the arguments.
     Words(&'static str),
     /// A variable of the container has this value.
     Variable(&'static str, Value),
-    /// The pod has this at a JSON pointer.
+    /// The pod has this value at a JSON pointer.
     Pod(&'static str, Value),
-    /// The spec of the Job has this.
+    /// The spec of the Job has this value.
     Job(&'static str, Value),
-    /// The object of a kind has this.
+    /// The object of a kind has this value.
     Object(&'static str, &'static str, Value),
 }
 
-use Place::{Job, Object, Pod, Variable, Words};
+use Effect::{Job, Object, Pod, Variable, Words};
 
-impl Place {
-    fn shows(&self, rendered: &Rendered) -> bool {
+impl Effect {
+    fn is_in(&self, rendered: &Rendered) -> bool {
         let at =
             |value: &Value, pointer: &str, expected: &Value| value.pointer(pointer).unwrap_or(&Value::Null) == expected;
         match self {
-            Words(words) => rendered.arguments().contains(&format!(" {words} ")),
+            Words(expected) => rendered.arguments().contains(&format!(" {expected} ")),
             Variable(name, expected) => rendered.variable(name) == expected,
             Pod(pointer, expected) => at(rendered.pod(), pointer, expected),
             Job(pointer, expected) => at(rendered.job(), pointer, expected),
@@ -42,11 +42,11 @@ struct Row {
     path: &'static str,
     value: Value,
     base: Values,
-    place: Place,
+    effect: Effect,
 }
 
-fn row(base: fn() -> Values, path: &'static str, value: Value, place: Place) -> Row {
-    Row { path, value, base: base(), place }
+fn row(base: fn() -> Values, path: &'static str, value: Value, effect: Effect) -> Row {
+    Row { path, value, base: base(), effect }
 }
 
 fn status() -> Values {
@@ -77,7 +77,7 @@ const IMAGE: &str = "/spec/containers/0/image";
 const TERMS: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
 #[rustfmt::skip]
-fn of_kamino() -> Vec<Row> {
+fn kamino_values() -> Vec<Row> {
     let hash = "a".repeat(64);
     vec![
         row(status, "kamino.name", json!("gen"), Pod("/spec/containers/0/name", json!("gen"))),
@@ -113,7 +113,7 @@ fn of_kamino() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
-fn of_kiln() -> Vec<Row> {
+fn kiln_values() -> Vec<Row> {
     vec![
         row(sets::update, "kiln.canary", json!(false), Words("--no-canary")),
         row(sets::update, "kiln.pin", json!(true), Words("--pin")),
@@ -133,7 +133,7 @@ fn of_kiln() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
-fn of_azure() -> Vec<Row> {
+fn azure_values() -> Vec<Row> {
     let json_file = "/spec/volumes/0";
     let token = "/spec/volumes/0/projected/sources/0/serviceAccountToken";
     let token = |field: &str| -> &'static str { format!("{token}/{field}").leak() };
@@ -154,7 +154,7 @@ fn of_azure() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
-fn of_the_pod() -> Vec<Row> {
+fn pod_values() -> Vec<Row> {
     vec![
         row(status, "proxy.http", json!("http://p:3128"), Variable("HTTP_PROXY", json!("http://p:3128"))),
         row(status, "proxy.https", json!("http://p:3128"), Variable("HTTPS_PROXY", json!("http://p:3128"))),
@@ -184,23 +184,23 @@ fn of_the_pod() -> Vec<Row> {
     ]
 }
 
-/// Values whose effect is not in what is rendered without a server, with the test that shows it.
+/// Values whose effect is not visible without a server, with the test that shows it.
 const ELSEWHERE: [&str; 2] = [
-    // refusals.rs: an account that is not made must be named.
+    // rejections.rs: an account that is not created must be named.
     "serviceAccount.create",
-    // install.rs: asks the server for the namespace.
+    // install.rs: reads the namespace from the server.
     "podSecurity.check",
 ];
 
 fn rows() -> Vec<Row> {
-    [of_kamino(), of_kiln(), of_azure(), of_the_pod()].into_iter().flatten().collect()
+    [kamino_values(), kiln_values(), azure_values(), pod_values()].into_iter().flatten().collect()
 }
 
 #[test]
-fn every_value_changes_what_is_rendered_at_its_place() {
+fn every_value_has_its_effect() {
     let helm = Helm::new();
     let rows = rows();
-    // Helm is one process per render; two at a time is what the smallest machine of CI has cores for.
+    // Helm is one process per render; the smallest CI machine has two cores.
     thread::scope(|scope| {
         for half in rows.chunks(rows.len().div_ceil(2)) {
             let helm = &helm;
@@ -210,18 +210,18 @@ fn every_value_changes_what_is_rendered_at_its_place() {
 }
 
 #[track_caller]
-fn check(helm: &Helm, Row { path, value, base, place }: &Row) {
+fn check(helm: &Helm, Row { path, value, base, effect }: &Row) {
     let before = rendered(helm, base);
-    assert!(!place.shows(&before), "`{path}`: shows without being set");
+    assert!(!effect.is_in(&before), "`{path}`: the effect appears without the value");
     let after = rendered(helm, &[base.clone(), vec![(*path, value.clone())]].concat());
-    assert!(place.shows(&after), "`{path}={value}` does not show in\n{}", after.text);
+    assert!(effect.is_in(&after), "`{path}={value}` has no effect in\n{}", after.text);
 }
 
 #[test]
-fn no_value_is_left_out_of_the_table() {
+fn table_contains_every_value() {
     let schema = schema();
     let known: BTreeSet<String> = leaves(&schema).into_iter().map(|(path, _)| path).collect();
-    let shown: BTreeSet<String> =
+    let listed: BTreeSet<String> =
         rows().iter().map(|row| row.path.to_owned()).chain(ELSEWHERE.map(str::to_owned)).collect();
-    assert_eq!(known, shown);
+    assert_eq!(known, listed);
 }

@@ -1,9 +1,9 @@
-//! Helm's own opinion.
+//! `helm lint`.
 
 use chart_tests::{Helm, chart};
 
 #[test]
-fn the_chart_is_without_a_warning() {
+fn chart_has_no_lint_warnings() {
     let helm = Helm::new();
     let chart = chart().display().to_string();
     let plain = helm.run(None, &["lint", &chart]).success();
@@ -13,7 +13,7 @@ fn the_chart_is_without_a_warning() {
 }
 
 #[test]
-fn a_broken_chart_does_not_pass() {
+fn broken_chart_fails_lint() {
     let helm = Helm::new();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Chart.yaml"), "apiVersion: v2\nname: broken\n").unwrap();

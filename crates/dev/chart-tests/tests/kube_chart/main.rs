@@ -1,9 +1,9 @@
-//! The chart by the real Helm: linted, rendered, refused, and installed on a real API server.
+//! The chart with the real Helm: linted, rendered, rejected, and installed on a real API server.
 
 mod effects;
 mod install;
 mod lint;
-mod refusals;
+mod rejections;
 mod release;
 mod render;
 mod schedule;

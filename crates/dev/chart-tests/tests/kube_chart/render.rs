@@ -1,4 +1,4 @@
-//! What is rendered for whole sets of values, and what holds for all of them.
+//! Rendered objects of whole sets of values, and invariants of all of them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn folder() -> PathBuf {
     root().join("crates/dev/chart-tests/golden")
 }
 
-/// The sets of values of the folder, rendered.
+/// All golden sets of values, rendered.
 fn all() -> Vec<(String, Rendered)> {
     let helm = Helm::new();
     let mut names: Vec<String> = fs::read_dir(folder())
@@ -27,14 +27,14 @@ fn all() -> Vec<(String, Rendered)> {
         if name == "old-server" {
             arguments.extend(["--kube-version", "1.22.0"]);
         }
-        let rendered = helm.template(&arguments).unwrap_or_else(|refusal| panic!("{name}: {}", refusal.0));
+        let rendered = helm.template(&arguments).unwrap_or_else(|error| panic!("{name}: {}", error.0));
         (name, rendered)
     };
     names.into_iter().map(render).collect()
 }
 
 #[test]
-fn every_set_of_values_renders_what_was_reviewed() {
+fn every_set_of_values_matches_its_golden_file() {
     let all = all();
     assert!(all.len() >= 9, "{} sets", all.len());
     for (name, rendered) in all {
@@ -42,7 +42,7 @@ fn every_set_of_values_renders_what_was_reviewed() {
     }
 }
 
-/// The roles are made of a table that has a test of its own; they are shown once.
+/// The roles are generated from a table with its own test, so they are shown only once.
 fn reviewed(name: &str, text: &str) -> String {
     let is_shown = |part: &&str| name == "status" || !part.starts_with("# Source: kiln/templates/rbac.yaml");
     let parts: Vec<_> = text.split("---\n").filter(is_shown).collect();
@@ -50,7 +50,7 @@ fn reviewed(name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_run_is_never_twice_at_once_never_evicted_and_never_on_its_donor() {
+fn run_never_overlaps_is_never_evicted_and_never_runs_on_its_donor() {
     for (name, rendered) in all() {
         let pod = rendered.pod();
         let annotations = &pod["metadata"]["annotations"];
@@ -78,7 +78,7 @@ fn a_run_is_never_twice_at_once_never_evicted_and_never_on_its_donor() {
 }
 
 #[test]
-fn no_run_has_more_than_it_needs_of_its_node() {
+fn run_has_no_unnecessary_access_to_its_node() {
     for (name, rendered) in all() {
         let spec = &rendered.pod()["spec"];
         let container = &spec["containers"][0]["securityContext"];
@@ -95,13 +95,13 @@ fn no_run_has_more_than_it_needs_of_its_node() {
         let host = spec["volumes"].as_array().is_some_and(|all| all.iter().any(|one| !one["hostPath"].is_null()));
         assert_eq!(
             spec["securityContext"]["runAsNonRoot"], !host,
-            "{name}: root only where the node's file asks for it"
+            "{name}: root only if a file of the node is mounted"
         );
     }
 }
 
 #[test]
-fn the_rendered_roles_grant_the_table_of_permissions_and_nothing_else() {
+fn rendered_roles_grant_exactly_the_permission_table() {
     let rendered = rendered(&Helm::new(), &[]);
     for (kind, scope) in [("ClusterRole", Scope::Cluster), ("Role", Scope::Namespace)] {
         let granted: Vec<Value> = rendered.one(kind)["rules"].as_array().unwrap().clone();
@@ -120,7 +120,7 @@ fn the_rendered_roles_grant_the_table_of_permissions_and_nothing_else() {
 }
 
 #[test]
-fn the_target_decides_the_command_as_in_kaminos_chart() {
+fn target_selects_the_command_as_in_kaminos_chart() {
     let helm = Helm::new();
     let command = |values: &[(&str, Value)]| {
         let arguments = rendered(&helm, values).arguments();
@@ -132,11 +132,11 @@ fn the_target_decides_the_command_as_in_kaminos_chart() {
     assert_eq!(command(&[sets::auto(), sets::update()].concat()), "prototype update");
     let one = rendered(&helm, &[sets::auto(), vec![("kamino.targetVMSS", json!("pool-1"))]].concat());
     assert!(one.arguments().contains(" --target-vmss pool-1 "), "{}", one.arguments());
-    assert!(!rendered(&helm, &sets::auto()).arguments().contains("--target-vmss"), "ALL is no name");
+    assert!(!rendered(&helm, &sets::auto()).arguments().contains("--target-vmss"), "ALL is not a scale set");
 }
 
 #[test]
-fn a_changed_run_is_another_job_since_a_job_cannot_be_changed() {
+fn changed_run_gets_a_new_job_name() {
     let helm = Helm::new();
     let name = |values: &[(&str, Value)]| rendered(&helm, values).one("Job")["metadata"]["name"].clone();
     let first = name(&sets::update());
@@ -145,7 +145,7 @@ fn a_changed_run_is_another_job_since_a_job_cannot_be_changed() {
 }
 
 #[test]
-fn the_longest_names_fit_kubernetes() {
+fn long_names_are_valid() {
     let helm = Helm::new();
     let long = "a".repeat(30);
     let node = format!("{}.example", "n".repeat(200));
@@ -156,7 +156,7 @@ fn the_longest_names_fit_kubernetes() {
         values.push(("kamino.name", json!(long)));
         for object in rendered(&helm, &values).objects {
             let name = object["metadata"]["name"].as_str().unwrap();
-            // A CronJob adds eleven characters to the names of its Jobs, which are labels of pods.
+            // A CronJob appends eleven characters to the names of its Jobs, which are label values of pods.
             let limit = if object["kind"] == "CronJob" { 52 } else { 63 };
             assert!(name.len() <= limit && !name.contains('.') && !name.ends_with('-'), "{name}");
         }

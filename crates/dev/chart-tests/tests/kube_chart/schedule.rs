@@ -1,9 +1,9 @@
-//! Where the real scheduler puts a run.
+//! Scheduling of a run by the real scheduler.
 
 use control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
 
-use crate::release::{Place, eventually, node, release};
+use crate::release::{TestNamespace, eventually, node, release};
 use crate::sets;
 
 const DONOR: &str = "k8s-pool1-12345678-vmss000000";
@@ -15,33 +15,33 @@ fn linux(more: &Value) -> Value {
     labels
 }
 
-/// Where the only pod of a release is, once the scheduler has said something about it.
-fn verdict(place: &Place, release: &str) -> Result<String, String> {
-    eventually("the scheduler has spoken", || {
-        let pod = place.pod(release);
+/// The node of a release's pod, or the scheduler's message.
+fn scheduling_result(namespace: &TestNamespace, release: &str) -> Result<String, String> {
+    eventually("the pod is scheduled or rejected", || {
+        let pod = namespace.pod(release);
         if let Some(node) = pod["spec"]["nodeName"].as_str() {
             return Some(Ok(node.to_owned()));
         }
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let mut refused = conditions.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
-        refused.next().map(|one| Err(one["message"].as_str().unwrap_or_default().to_owned()))
+        let mut rejected = conditions.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
+        rejected.next().map(|one| Err(one["message"].as_str().unwrap_or_default().to_owned()))
     })
 }
 
 #[test]
-fn a_run_is_never_on_its_donor_and_finds_control_planes_old_and_new() {
+fn run_never_runs_on_its_donor_and_finds_old_and_new_control_planes() {
     let cluster = ControlPlane::start(&Options::default().with_scheduler()).unwrap();
-    let place = Place::enforcing(&cluster, "restricted");
+    let namespace = TestNamespace::enforcing(&cluster, "restricted");
     let run = |more: Vec<(&'static str, Value)>| {
         let release = release();
-        let _ = place.install(&release, &[sets::update(), sets::identity(), more].concat()).success();
-        let verdict = verdict(&place, &release);
-        if let Ok(node) = &verdict {
+        let _ = namespace.install(&release, &[sets::update(), sets::identity(), more].concat()).success();
+        let result = scheduling_result(&namespace, &release);
+        if let Ok(node) = &result {
             cluster.run_kubectl(&["cordon", node]).unwrap();
-            place.end(&release);
+            namespace.end(&release);
         }
-        place.uninstall(&release);
-        verdict
+        namespace.uninstall(&release);
+        result
     };
     let only_control_planes = || vec![("kamino.scheduleOnControlPlane", json!(true))];
 
@@ -53,7 +53,7 @@ fn a_run_is_never_on_its_donor_and_finds_control_planes_old_and_new() {
     let none = run(only_control_planes()).unwrap_err();
     assert!(none.contains("didn't match Pod's node affinity"), "there is no control plane yet: {none}");
 
-    // Each is cordoned after it was taken, so that the next one shows that its own label and taint will do.
+    // Each one is cordoned after its use, so that the next one must match by its own label and taint.
     let old_taint = json!([{ "key": "node-role.kubernetes.io/master", "value": "true", "effect": "NoSchedule" }]);
     let new_taint = json!([{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }]);
     for (name, label, taint) in [
@@ -64,7 +64,7 @@ fn a_run_is_never_on_its_donor_and_finds_control_planes_old_and_new() {
         node(&cluster, name, &linux(&label), taint);
         assert_eq!(run(only_control_planes()), Ok(name.to_owned()));
     }
-    // Said again that it is well: nobody else does.
+    // Renew its heartbeat: no kubelet does.
     node(&cluster, "worker", &linux(&json!({})), &json!([]));
     assert_eq!(run(Vec::new()), Ok("worker".to_owned()));
 }

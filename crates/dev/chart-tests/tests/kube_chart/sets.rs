@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 pub(crate) type Values = Vec<(&'static str, Value)>;
 
-/// Document 004's example.
+/// The example of document 004.
 pub(crate) fn update() -> Values {
     vec![("kamino.targetNode", json!("k8s-pool1-12345678-vmss000000"))]
 }
 
-/// Every pool, once.
+/// All pools, once.
 pub(crate) fn auto() -> Values {
     vec![
         ("kamino.targetVMSS", json!("ALL")),
@@ -19,12 +19,12 @@ pub(crate) fn auto() -> Values {
     ]
 }
 
-/// Every pool, every night.
+/// All pools, every night.
 pub(crate) fn nightly() -> Values {
     [auto(), vec![("kamino.auto.cronjob.enabled", json!(true))]].concat()
 }
 
-/// The login that fits every namespace.
+/// A workload identity, which every namespace allows.
 pub(crate) fn identity() -> Values {
     vec![
         ("azure.credential", json!("workloadIdentity")),
@@ -37,5 +37,5 @@ pub(crate) fn identity() -> Values {
 
 #[track_caller]
 pub(crate) fn rendered(helm: &Helm, values: &[(&str, Value)]) -> Rendered {
-    helm.render(values).unwrap_or_else(|refusal| panic!("{values:?}: {}", refusal.0))
+    helm.render(values).unwrap_or_else(|error| panic!("{values:?}: {}", error.0))
 }

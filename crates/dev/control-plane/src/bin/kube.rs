@@ -1,19 +1,19 @@
-//! `cargo xtask kube`: control planes on loopback, for anyone.
+//! `cargo xtask kube`: control planes on loopback.
 
 use std::process::ExitCode;
 
-use control_plane::{Options, Standing};
+use control_plane::{NamedPlanes, Options};
 
 const HELP: &str = "\
-Control planes of real Kubernetes on loopback.
+Real Kubernetes control planes on loopback.
 
 usage: cargo xtask kube <command>
 
-  up [--name NAME] [--scheduler]   start one, unless it stands, and print how to reach it
-  down [--name NAME]               stop it and remove all of it
-  list                             the names of those that stand
+  up [--name NAME] [--scheduler]   start one if it does not run, and print its KUBECONFIG
+  down [--name NAME]               stop it and remove its data
+  list                             print the names of running control planes
 
-NAME is `default` unless given. State is in $XDG_STATE_HOME/kiln/kube (or ~/.local/state/kiln/kube).
+NAME is `default` by default. State is in $XDG_STATE_HOME/kiln/kube (or ~/.local/state/kiln/kube).
 ";
 
 fn main() -> ExitCode {
@@ -21,16 +21,16 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["up", ref rest @ ..] => match flags(rest, true) {
-            Ok((name, options)) => Standing::of_user().and_then(|standing| standing.up(name, &options)).map(|path| {
+            Ok((name, options)) => NamedPlanes::of_user().and_then(|planes| planes.up(name, &options)).map(|path| {
                 println!("export KUBECONFIG={}", path.display());
             }),
-            Err(wrong) => return usage(&wrong),
+            Err(problem) => return usage(&problem),
         },
         ["down", ref rest @ ..] => match flags(rest, false) {
-            Ok((name, _)) => Standing::of_user().and_then(|standing| standing.down(name)),
-            Err(wrong) => return usage(&wrong),
+            Ok((name, _)) => NamedPlanes::of_user().and_then(|planes| planes.down(name)),
+            Err(problem) => return usage(&problem),
         },
-        ["list"] => Standing::of_user().and_then(|standing| standing.names()).map(|names| {
+        ["list"] => NamedPlanes::of_user().and_then(|planes| planes.names()).map(|names| {
             for name in names {
                 println!("{name}");
             }
@@ -56,7 +56,7 @@ fn flags<'a>(rest: &[&'a str], up: bool) -> Result<(&'a str, Options), String> {
     let mut rest = rest.iter();
     while let Some(&flag) = rest.next() {
         match flag {
-            "--name" => name = rest.next().ok_or("`--name` needs a name")?,
+            "--name" => name = rest.next().ok_or("`--name` requires a value")?,
             "--scheduler" if up => options = options.with_scheduler(),
             other => return Err(format!("unknown argument `{other}`")),
         }
@@ -64,7 +64,7 @@ fn flags<'a>(rest: &[&'a str], up: bool) -> Result<(&'a str, Options), String> {
     Ok((name, options))
 }
 
-fn usage(wrong: &str) -> ExitCode {
-    eprint!("error: {wrong}\n\n{HELP}");
+fn usage(problem: &str) -> ExitCode {
+    eprint!("error: {problem}\n\n{HELP}");
     ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask image`: compiles the two static binaries and puts them into an image.
+//! `cargo xtask image`: compiles kiln and kilnd and builds the OCI image.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -6,19 +6,20 @@ use std::process::{Command, ExitCode, Stdio};
 use packaging::{Architecture, Content, Error, Image, Program, archive, build, write_layout};
 
 const HELP: &str = "\
-An OCI image of two static binaries, kiln and the node's kilnd, made without a daemon. The same sources make the same digest.
+Build the OCI image with the static programs kiln and kilnd
 
-usage: cargo xtask image [--output DIR] [--profile NAME] [--binary FILE] [--node-binary FILE]
+Usage: cargo xtask image [--out DIR] [--profile NAME] [--binary FILE] [--node-binary FILE]
 
-  --output DIR        where the image goes: DIR/oci (a layout) and DIR/kiln.tar (for `docker load`); target/image/out without it
-  --profile NAME      of cargo, for both; `dist` and `kilnd`, what is shipped, without it
-  --binary FILE       take this static program for kiln instead of compiling one
-  --node-binary FILE  take this static program for kilnd instead of compiling one
+  --out DIR           write DIR/oci (an OCI layout) and DIR/kiln.tar (for `docker load`) [default: target/image/out]
+  --profile NAME      cargo profile of both programs [default: `dist` for kiln, `kilnd` for kilnd]
+  --binary FILE       use this static program as kiln instead of compiling it
+  --node-binary FILE  use this static program as kilnd instead of compiling it
+
+No container daemon is needed. The same sources produce the same digest.
 ";
 
-/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct Options {
     output: PathBuf,
     profile: Option<String>,
     binary: Option<PathBuf>,
@@ -32,14 +33,14 @@ fn main() -> ExitCode {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let asked = match parse(&root, &arguments) {
-        Ok(asked) => asked,
+    let options = match parse(&root, &arguments) {
+        Ok(options) => options,
         Err(message) => {
-            eprint!("error: {message}\n\n{HELP}");
+            eprintln!("error: {message}\nhint: run `cargo xtask image --help`");
             return ExitCode::from(2);
         }
     };
-    match make(&root, &asked) {
+    match make(&root, &options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -48,74 +49,74 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(root: &Path, arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked { output: root.join("target/image/out"), profile: None, binary: None, node_binary: None };
+fn parse(root: &Path, arguments: &[String]) -> Result<Options, String> {
+    let mut options = Options { output: root.join("target/image/out"), profile: None, binary: None, node_binary: None };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-        if !["--output", "--profile", "--binary", "--node-binary"].contains(&name) {
+        if !["--out", "--profile", "--binary", "--node-binary"].contains(&name) {
             return Err(format!("unknown argument `{word}`"));
         }
         let value = value.or_else(|| words.next().map(String::as_str)).ok_or(format!("`{name}` needs a value"))?;
         match name {
-            "--output" => asked.output = value.into(),
-            "--profile" => asked.profile = Some(value.to_owned()),
-            "--binary" => asked.binary = Some(value.into()),
-            _ => asked.node_binary = Some(value.into()),
+            "--out" => options.output = value.into(),
+            "--profile" => options.profile = Some(value.to_owned()),
+            "--binary" => options.binary = Some(value.into()),
+            _ => options.node_binary = Some(value.into()),
         }
     }
-    Ok(asked)
+    Ok(options)
 }
 
-fn make(root: &Path, asked: &Asked) -> Result<(), Error> {
-    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
-    let (binary, told) = program(root, asked, Program::Kiln, architecture)?;
-    let (node_binary, node_told) = program(root, asked, Program::Kilnd, architecture)?;
+fn make(root: &Path, options: &Options) -> Result<(), Error> {
+    let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
+    let (binary, description) = program(root, options, Program::Kiln, architecture)?;
+    let (node_binary, node_description) = program(root, options, Program::Kilnd, architecture)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let image = Image::new(&Content { binary, node_binary, architecture, version, revision: revision(root) })?;
-    let layout = asked.output.join("oci");
+    let layout = options.output.join("oci");
     write_layout(&image, &layout)?;
-    let tar = asked.output.join("kiln.tar");
+    let tar = options.output.join("kiln.tar");
     let bytes = archive(&image)?;
     std::fs::write(&tar, &bytes).map_err(|source| Error::File { path: tar.clone(), source })?;
-    println!("binary   {told}");
-    println!("kilnd    {node_told}");
+    println!("binary   {description}");
+    println!("kilnd    {node_description}");
     println!("layout   {}:{}", layout.display(), image.version);
     println!("archive  {} ({:.1} MiB)", tar.display(), mebibytes(bytes.len()));
     println!("digest   {}", image.manifest.digest);
     Ok(())
 }
 
-/// The bytes of a program, given or compiled, and a line about them.
+/// The bytes of a program, which is compiled unless a file is given, and a description for the output.
 fn program(
     root: &Path,
-    asked: &Asked,
+    options: &Options,
     program: Program,
     architecture: Architecture,
 ) -> Result<(Vec<u8>, String), Error> {
     let given = match program {
-        Program::Kiln => &asked.binary,
-        Program::Kilnd => &asked.node_binary,
+        Program::Kiln => &options.binary,
+        Program::Kilnd => &options.node_binary,
     };
-    let (path, how) = if let Some(path) = given {
+    let (path, origin) = if let Some(path) = given {
         (path.clone(), "given".to_owned())
     } else {
-        let profile = asked.profile.as_deref().unwrap_or(program.profile());
+        let profile = options.profile.as_deref().unwrap_or(program.profile());
         let built = build(root, program, profile, architecture)?;
-        (built.path.clone(), built.how())
+        (built.path.clone(), built.description())
     };
     packaging::refuse_dynamic(&path)?;
     let bytes = std::fs::read(&path).map_err(|source| Error::File { path: path.clone(), source })?;
-    let told = format!("{} ({:.1} MiB, {how})", path.display(), mebibytes(bytes.len()));
-    Ok((bytes, told))
+    let description = format!("{} ({:.1} MiB, {origin})", path.display(), mebibytes(bytes.len()));
+    Ok((bytes, description))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+#[expect(clippy::cast_precision_loss, reason = "displayed with one decimal")]
 fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The commit, if everything that is compiled is in it: a label must not name sources that are not these.
+/// The commit, unless sources have uncommitted changes: then the label would be wrong.
 fn revision(root: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(root).stdin(Stdio::null()).output().ok()?;
@@ -129,32 +130,32 @@ fn revision(root: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn parsed(line: &str) -> Result<Options, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         parse(Path::new("/root"), &words)
     }
 
     #[test]
-    fn without_arguments_the_shipped_profile_goes_to_the_target_folder() {
+    fn default_output_is_in_the_target_folder() {
         let output = "/root/target/image/out".into();
-        let expected = Asked { output, profile: None, binary: None, node_binary: None };
-        assert_eq!(asked(""), Ok(expected));
+        let expected = Options { output, profile: None, binary: None, node_binary: None };
+        assert_eq!(parsed(""), Ok(expected));
     }
 
     #[test]
-    fn values_come_after_a_space_or_an_equals_sign() {
+    fn values_follow_a_space_or_an_equals_sign() {
         assert_eq!(
-            asked("--output a --profile=dev --binary b --node-binary c"),
-            asked("--output=a --profile dev --binary=b --node-binary=c")
+            parsed("--out a --profile=dev --binary b --node-binary c"),
+            parsed("--out=a --profile dev --binary=b --node-binary=c")
         );
-        assert_eq!(asked("--node-binary c").unwrap().node_binary.as_deref(), Some(Path::new("c")));
-        assert_eq!(asked("--output a").unwrap().output, Path::new("a"));
+        assert_eq!(parsed("--node-binary c").unwrap().node_binary.as_deref(), Some(Path::new("c")));
+        assert_eq!(parsed("--out a").unwrap().output, Path::new("a"));
     }
 
     #[test]
-    fn wrong_usage_is_answered_with_the_word_that_is_wrong() {
-        for (line, word) in [("--ouput a", "`--ouput`"), ("--output", "`--output` needs"), ("a", "`a`")] {
-            assert!(asked(line).unwrap_err().contains(word), "{line}");
+    fn usage_errors_quote_the_wrong_argument() {
+        for (line, word) in [("--otu a", "`--otu`"), ("--out", "`--out` needs"), ("a", "`a`")] {
+            assert!(parsed(line).unwrap_err().contains(word), "{line}");
         }
     }
 }

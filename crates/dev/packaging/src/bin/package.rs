@@ -1,4 +1,4 @@
-//! `cargo xtask package`: compiles kilnd, and puts it with its units into a Debian package.
+//! `cargo xtask package`: compiles kilnd and builds a Debian package with its units.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,17 @@ use std::process::ExitCode;
 use packaging::{Architecture, Deb, Entry, Error, Program, build, deb, refuse_dynamic};
 
 const HELP: &str = "\
-kilnd as a static program and as a Debian package with its units. The same sources make the same bytes.
+Build kilnd as a static program and as a Debian package with its units
 
-usage: cargo xtask package [--output DIR] [--profile NAME]
+Usage: cargo xtask package [--out DIR] [--profile NAME]
 
-  --output DIR    where both go; target/package without it
-  --profile NAME  of cargo; `kilnd`, what is shipped, without it
+  --out DIR       write the program and the package to DIR [default: target/package]
+  --profile NAME  cargo profile [default: kilnd]
+
+The same sources produce the same bytes.
 ";
 
-/// Where systemd finds what packages bring.
+/// systemd's folder for units of packages.
 const UNITS: &str = "usr/lib/systemd/system";
 
 fn main() -> ExitCode {
@@ -29,10 +31,12 @@ fn main() -> ExitCode {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match (word.as_str(), words.next()) {
-            ("--output", Some(value)) => output = value.into(),
+            ("--out", Some(value)) => output = value.into(),
             ("--profile", Some(value)) => profile.clone_from(value),
             _ => {
-                eprint!("error: `{word}` is not an argument, or lacks its value\n\n{HELP}");
+                eprintln!(
+                    "error: unknown argument `{word}`, or its value is missing\nhint: run `cargo xtask package --help`"
+                );
                 return ExitCode::from(2);
             }
         }
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn make(root: &Path, output: &Path, profile: &str) -> Result<(), Error> {
-    let architecture = Architecture::of_rust(std::env::consts::ARCH)?;
+    let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
     let built = build(root, Program::Kilnd, profile, architecture)?;
     refuse_dynamic(&built.path)?;
     let file = |path: &Path| fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source });
@@ -68,7 +72,7 @@ fn make(root: &Path, output: &Path, profile: &str) -> Result<(), Error> {
         name: "kilnd".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         architecture,
-        description: "tells a Kubernetes node what to be, at first boot and in place later".to_owned(),
+        description: "configures a Kubernetes node at first boot and in place later".to_owned(),
         files,
         links,
     };
@@ -84,7 +88,7 @@ fn make(root: &Path, output: &Path, profile: &str) -> Result<(), Error> {
     }
     let archive = output.join(format!("kilnd_{}_{}.deb", package.version, architecture.name()));
     write(&archive, &bytes)?;
-    println!("binary   {} ({size} bytes, {})", program.display(), built.how());
+    println!("binary   {} ({size} bytes, {})", program.display(), built.description());
     println!("package  {} ({} bytes)", archive.display(), bytes.len());
     Ok(())
 }
@@ -93,7 +97,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::write(path, bytes).map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
-/// Every file below a folder, sorted.
+/// All files below a folder, sorted.
 fn tree(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(path) = open.pop() {
@@ -107,8 +111,7 @@ fn tree(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The links that turn a unit on, as `systemctl enable` would make them: whoever installs the package wants its units, and a link of
-/// the package needs no script.
+/// The links with which `systemctl enable` would enable a unit. The package contains them, so that it needs no script.
 fn wanted_by(name: &str, text: &str) -> Vec<(String, String)> {
     let values = text.lines().filter_map(|line| line.trim().strip_prefix("WantedBy="));
     values
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_is_turned_on_for_whoever_wants_it() {
+    fn unit_is_enabled_for_each_target_that_wants_it() {
         let links = wanted_by("a.service", "[Unit]\nAfter=x\n[Install]\nWantedBy=multi-user.target sysinit.target\n");
         let expected = [("multi-user.target", "../a.service"), ("sysinit.target", "../a.service")];
         let expected = expected.map(|(target, to)| (format!("{UNITS}/{target}.wants/a.service"), to.to_owned()));
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_of_kiln_that_has_to_be_turned_on_is() {
+    fn units_of_kiln_are_enabled() {
         let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
         let mut links = Vec::new();
         for path in tree(&units).expect("the folder of units") {
@@ -140,12 +143,12 @@ mod tests {
                 wanted_by(&name, &fs::read_to_string(&path).expect("a unit")).into_iter().map(|(path, _)| path),
             );
         }
-        let turned_on = [
+        let enabled = [
             ("multi-user.target", "kiln-config.service"),
             ("multi-user.target", "kiln-configured.target"),
             ("sysinit.target", "kiln-identity.service"),
             ("multi-user.target", "kiln-watch.service"),
         ];
-        assert_eq!(links, turned_on.map(|(target, unit)| format!("{UNITS}/{target}.wants/{unit}")));
+        assert_eq!(links, enabled.map(|(target, unit)| format!("{UNITS}/{target}.wants/{unit}")));
     }
 }

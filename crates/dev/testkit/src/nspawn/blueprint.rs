@@ -1,12 +1,14 @@
-//! What a machine is made of.
+//! The description of a machine.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kiln_machines::nspawn;
 
 use super::Machine;
-use super::keeper::Keeper;
-use crate::{Network, Part, require};
+use crate::{TestDep, require};
 
-/// What a machine is made of. Its disk starts as a copy of [`Part::NodeRoot`].
+/// The description of a machine. Its disk starts as a copy of [`TestDep::NodeRoot`].
 #[derive(Debug)]
 pub struct Blueprint {
     name: String,
@@ -19,11 +21,11 @@ pub struct Blueprint {
     disk: Option<PathBuf>,
 }
 
-/// Runs first of all in a machine: puts files of its own in the place of those of the kernel that the host needs.
+/// The first unit of a machine: it replaces kernel settings, which are the host's, by files.
 const PRETEND: &str = "/etc/systemd/system/testkit-pretend.service";
 
 impl Blueprint {
-    /// A machine of this name. Names may be alike; what the host sees of a machine has a number too.
+    /// A machine with this name. Two machines may have the same name; on the host, a number is added.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -37,84 +39,84 @@ impl Blueprint {
         }
     }
 
-    /// With a copy of another machine's disk, whether that one runs or not. What was written since the copy is not in it.
+    /// Starts with a copy of another machine's disk. The other machine may be running; what it writes after the copy is not in it.
     #[must_use]
     pub fn disk_of(mut self, donor: &Machine) -> Self {
         self.disk = Some(donor.disk());
         self
     }
 
-    /// With a file on its disk.
+    /// Adds a file to the disk.
     #[must_use]
     pub fn file(mut self, path: &str, content: impl Into<Vec<u8>>) -> Self {
         self.files.push((path.to_owned(), content.into(), 0o644));
         self
     }
 
-    /// With a file that only root may read.
+    /// Adds a file that only root may read.
     #[must_use]
     pub fn secret(mut self, path: &str, content: impl Into<Vec<u8>>) -> Self {
         self.files.push((path.to_owned(), content.into(), 0o600));
         self
     }
 
-    /// With a file that can be executed.
+    /// Adds an executable file.
     #[must_use]
     pub fn executable(mut self, path: &str, content: impl Into<Vec<u8>>) -> Self {
         self.files.push((path.to_owned(), content.into(), 0o755));
         self
     }
 
-    /// With a symbolic link on its disk.
+    /// Adds a symbolic link.
     #[must_use]
     pub fn link(mut self, path: &str, target: &str) -> Self {
         self.links.push((path.to_owned(), target.to_owned()));
         self
     }
 
-    /// With a unit that a target wants.
+    /// Enables a unit for a target.
     #[must_use]
     pub fn wanted_by(self, target: &str, unit: &str) -> Self {
         let path = format!("/etc/systemd/system/{target}.wants/{unit}");
         self.link(&path, &format!("/etc/systemd/system/{unit}"))
     }
 
-    /// With a file or folder of the host, as it is there, read-only.
+    /// Mounts a file or folder of the host, read-only.
     #[must_use]
     pub fn shared(mut self, host: &Path, path: &str) -> Self {
         self.arguments.push(format!("--bind-ro={}:{path}", host.display()));
         self
     }
 
-    /// With an empty folder that is no overlay, for programs that make overlays of their own. It outlives restarts.
+    /// Adds an empty folder that is not on an overlay, for programs that mount overlays themselves. It outlives restarts.
     #[must_use]
     pub fn scratch(mut self, path: &str) -> Self {
         self.scratch.push(path.to_owned());
         self
     }
 
-    /// With files of its own in the place of these of `/proc/sys`, writable and without any effect: the kernel is the host's.
+    /// Replaces files of `/proc/sys` by files that are writable and have no effect, because the kernel is the host's.
     #[must_use]
     pub fn pretend(mut self, paths: &[&str]) -> Self {
         self.pretended.extend(paths.iter().map(|path| (*path).to_owned()));
         self
     }
 
-    /// With control groups that it may write to in every hierarchy, as a container runtime needs.
+    /// Makes the control groups of every hierarchy writable, as a container runtime needs.
     #[must_use]
     pub fn cgroups(mut self) -> Self {
         self.cgroups = true;
         self
     }
 
-    /// With one more argument of systemd-nspawn.
+    /// Adds an argument of systemd-nspawn.
     #[must_use]
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
-    /// Makes the machine and starts it.
+    /// Creates the machine and starts it.
     #[track_caller]
     pub fn boot(self) -> Machine {
         let mut machine = self.build();
@@ -122,23 +124,24 @@ impl Blueprint {
         machine
     }
 
-    /// Makes the machine. Its network is there, its disk can be changed, and nothing runs yet.
+    /// Creates the machine without starting it. Its network exists, and its disk can be changed.
     #[track_caller]
     pub fn build(mut self) -> Machine {
-        let nspawn = require(Part::NodeRoot);
-        let root = nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("{} is in no root", nspawn.display()));
+        let nspawn = require(TestDep::NodeRoot);
+        let root =
+            nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("`{}` is not in a root folder", nspawn.display()));
         for (number, path) in self.scratch.iter().enumerate() {
             self.arguments.push(format!("--bind=/run/binds/{number}:{path}"));
         }
-        let keeper = Keeper::start(&self.name, root, &self.arguments);
-        let network = Network::of(keeper.inside());
-        let mut machine = Machine::of(keeper, network);
-        machine.make_disk(self.disk.as_deref());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{}-{}", self.name, COUNT.fetch_add(1, Ordering::Relaxed));
+        let machine = nspawn::Machine::create(&name, root, self.disk.as_deref(), &self.arguments);
+        let machine = Machine::new(machine.unwrap_or_else(|error| panic!("{name}: {error}")));
         for number in 0..self.scratch.len() {
-            machine.make_scratch(number);
+            machine.create_host_folder(&format!("/run/binds/{number}"));
         }
         if !self.pretended.is_empty() || self.cgroups {
-            machine.write(PRETEND, self.pretending().as_bytes(), 0o644);
+            machine.write(PRETEND, self.pretend_unit().as_bytes(), 0o644);
             machine.link("/etc/systemd/system/sysinit.target.wants/testkit-pretend.service", PRETEND);
         }
         for (path, content, mode) in &self.files {
@@ -150,7 +153,7 @@ impl Blueprint {
         machine
     }
 
-    fn pretending(&self) -> String {
+    fn pretend_unit(&self) -> String {
         let mut lines = String::from(
             "[Unit]\nDefaultDependencies=no\nBefore=kiln-identity.service kiln-config.service sysinit.target\n\
              [Service]\nType=oneshot\nRemainAfterExit=yes\n",

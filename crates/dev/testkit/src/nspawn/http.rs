@@ -1,4 +1,4 @@
-//! A web server of a few lines: what a machine's cloud answers, told by the test.
+//! A small web server, with which a test plays the cloud of a machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,45 +6,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A request.
+/// An HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: String,
-    /// Path and query.
+    /// The path and the query.
     pub target: String,
-    /// The header fields, names in lower case.
+    /// Names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    /// The type of the body.
     pub content_type: &'static str,
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// A header field's value.
+    /// The value of a header field.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
 impl Response {
-    /// 200 with plain text.
+    /// Status 200 with plain text.
     pub fn text(body: impl Into<Vec<u8>>) -> Self {
         Self { status: 200, content_type: "text/plain", body: body.into() }
     }
 
-    /// 200 with JSON.
+    /// Status 200 with JSON.
     pub fn json(body: impl Into<Vec<u8>>) -> Self {
         Self { status: 200, content_type: "application/json", body: body.into() }
     }
 
-    /// A status alone.
+    /// A status without a body.
     pub fn status(status: u16) -> Self {
         Self { status, content_type: "text/plain", body: Vec::new() }
     }
@@ -52,11 +51,11 @@ impl Response {
 
 type Answer = Box<dyn FnMut(&Request) -> Response + Send>;
 
-/// A running server. Dropped, it ends.
+/// A running server, which stops when it is dropped.
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// A clone of the listener: its namespace may be gone before we are.
+    /// A clone of the listener, because its namespace may end before this value.
     listener: TcpListener,
 }
 
@@ -70,7 +69,7 @@ impl Server {
     /// Serves on a listener, one request per connection.
     ///
     /// # Panics
-    /// When the listener cannot be asked for its address.
+    /// When the listener has no address.
     #[track_caller]
     pub fn start(listener: TcpListener, answer: impl FnMut(&Request) -> Response + Send + 'static) -> Self {
         let address = listener.local_addr().expect("a listener has an address");
@@ -85,24 +84,24 @@ impl Server {
                 }
                 let Ok(stream) = stream else { continue };
                 let shared = Arc::clone(&of_thread);
-                // A client that goes away in the middle is its own affair.
+                // A client may disconnect in the middle of a request.
                 thread::spawn(move || drop(serve(&stream, &shared)));
             }
         });
         Self { address, shared, listener: own }
     }
 
-    /// Where it listens.
+    /// The address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers differently from now on.
+    /// Replaces the function that answers requests.
     pub fn set(&self, answer: impl FnMut(&Request) -> Response + Send + 'static) {
         *lock(&self.shared.answer) = Box::new(answer);
     }
 
-    /// What it was asked so far.
+    /// All requests so far.
     pub fn seen(&self) -> Vec<Request> {
         lock(&self.shared.seen).clone()
     }
@@ -111,7 +110,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         *lock(&self.shared.ended) = true;
-        // Wakes the thread that accepts, whatever namespace it listens in.
+        // Wakes the thread that accepts connections, in whichever namespace it listens.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
 }
@@ -121,7 +120,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
-    // A client that says nothing does not hold a thread for ever.
+    // A client that sends nothing must not block the thread for ever.
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_sees_what_was_asked_changes_the_answer_and_ends_the_server() {
+    fn server_records_requests_and_its_answers_can_be_replaced() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let server = Server::start(listener, |request| Response::text(request.header("metadata").unwrap_or("none")));
         let address = server.address();

@@ -1,4 +1,4 @@
-//! A Swagger schema, with all that it refers to, as one JSON Schema (draft 4).
+//! Converts a Swagger schema and everything that it refers to into one JSON Schema (draft 4).
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::Side;
 use super::document::Node;
 use super::shape::{Shape, is_read_only, variants};
 
-/// The JSON Schema of what `schema` asks of a request or a response.
+/// The JSON Schema of a body that is sent in this direction.
 pub(super) fn draft4(schema: Node<'_>, side: Side) -> Value {
     let mut bundle = Bundle { side, names: HashMap::new(), waiting: Vec::new() };
     let mut root = Map::new();
@@ -17,7 +17,7 @@ pub(super) fn draft4(schema: Node<'_>, side: Side) -> Value {
     while let Some((name, node, role)) = bundle.waiting.pop() {
         let definition = match role {
             Role::Whole => bundle.whole(node),
-            Role::Part => bundle.own(node),
+            Role::Base => bundle.without_variants(node),
         };
         definitions.insert(name, definition);
     }
@@ -26,11 +26,11 @@ pub(super) fn draft4(schema: Node<'_>, side: Side) -> Value {
     Value::Object(root)
 }
 
-/// How a schema is referred to: a base in the `allOf` of its variant is taken without its other variants.
+/// How a schema is used. As a base in the `allOf` of a variant it does not include its other variants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Role {
     Whole,
-    Part,
+    Base,
 }
 
 struct Bundle<'a> {
@@ -57,7 +57,7 @@ impl<'a> Bundle<'a> {
 
     fn whole(&mut self, node: Node<'a>) -> Value {
         let Some(discriminator) = node.text("discriminator") else {
-            return self.own(node);
+            return self.without_variants(node);
         };
         let known = variants(node);
         let tagged =
@@ -65,18 +65,18 @@ impl<'a> Bundle<'a> {
         let tags: Vec<&str> = known.iter().map(|(tag, _)| *tag).collect();
         let mut choices: Vec<Value> = known
             .iter()
-            .map(|(tag, variant)| json!({ "allOf": [tagged(&[tag]), self.reference(*variant, Role::Part)] }))
+            .map(|(tag, variant)| json!({ "allOf": [tagged(&[tag]), self.reference(*variant, Role::Base)] }))
             .collect();
         if choices.is_empty() {
-            return self.own(node);
+            return self.without_variants(node);
         }
-        choices.push(json!({ "allOf": [{ "not": tagged(&tags) }, self.reference(node, Role::Part)] }));
+        choices.push(json!({ "allOf": [{ "not": tagged(&tags) }, self.reference(node, Role::Base)] }));
         json!({ "anyOf": choices })
     }
 
-    fn own(&mut self, node: Node<'a>) -> Value {
+    fn without_variants(&mut self, node: Node<'a>) -> Value {
         if let Some(target) = node.target() {
-            return self.reference(target, Role::Part);
+            return self.reference(target, Role::Base);
         }
         let Some(members) = node.value.as_object() else {
             return node.value.clone();
@@ -90,7 +90,7 @@ impl<'a> Bundle<'a> {
                 }
                 "items" => self.schema(node.at(value)),
                 "additionalProperties" if value.is_object() => self.schema(node.at(value)),
-                "allOf" => node.items(keyword).map(|part| self.part(part)).collect(),
+                "allOf" => node.items(keyword).map(|part| self.base(part)).collect(),
                 "required" => match self.required(node) {
                     names if names.is_empty() => continue,
                     names => json!(names),
@@ -120,14 +120,14 @@ impl<'a> Bundle<'a> {
         Value::Object(schema)
     }
 
-    fn part(&mut self, node: Node<'a>) -> Value {
+    fn base(&mut self, node: Node<'a>) -> Value {
         match node.target() {
-            Some(target) => self.reference(target, Role::Part),
-            None => self.own(node),
+            Some(target) => self.reference(target, Role::Base),
+            None => self.without_variants(node),
         }
     }
 
-    /// A property that the service alone sets can be required of a response only.
+    /// A property that only the service sets is not required in requests.
     fn required(&self, node: Node<'a>) -> Vec<&'a str> {
         let shape = Shape::of(node);
         let absent = |name: &str| {
@@ -138,7 +138,7 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// An enumeration that is modelled as a string may gain values in later versions, so that its list is not a rule.
+/// Later versions may add values to an enumeration that is modelled as a string, so unknown values are valid.
 pub(super) fn is_extensible(schema: Node<'_>) -> bool {
     schema.get("x-ms-enum").is_some_and(|named| named.flag("modelAsString"))
 }

@@ -1,4 +1,4 @@
-//! One operation and one exchange.
+//! Checks one exchange against its operation.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::finding::{Finding, Kind, Side};
 use super::strict::{self, Purpose};
 use super::{Contract, bundle};
 
-/// Collects what is wrong with an exchange of one operation.
+/// Collects the findings of one exchange.
 pub(super) struct Check<'a> {
     contract: &'a Contract,
     operation: Node<'a>,
@@ -50,7 +50,7 @@ impl<'a> Check<'a> {
     pub(super) fn request(&mut self, body: Option<&Value>) {
         let parameter = self.declared("body").next();
         match (parameter, body) {
-            (None, Some(_)) => self.find(Side::Request, Kind::Body, "the operation takes no body"),
+            (None, Some(_)) => self.find(Side::Request, Kind::Body, "the operation has no body"),
             (Some(parameter), None) if parameter.flag("required") => {
                 self.find(Side::Request, Kind::Body, "the body is missing");
             }
@@ -70,7 +70,7 @@ impl<'a> Check<'a> {
         let response = exact.or_else(|| declared.filter(|_| is_error)?.get("default"));
         let schema = match response.map(Node::resolved) {
             Some(response) => response.get("schema"),
-            // Disks and snapshots declare no error at all; they answer with the envelope of all of ARM.
+            // Disks and snapshots declare no errors; they return ARM's common error response.
             None if is_error => self.contract.documents.definition(ENVELOPE.0, ENVELOPE.1),
             None => {
                 return self.find(Side::Response, Kind::UndeclaredStatus, format!("status {status} is not declared"));
@@ -83,7 +83,7 @@ impl<'a> Check<'a> {
             (Some(_), None) if !self.method.eq_ignore_ascii_case("HEAD") => {
                 self.find(Side::Response, Kind::Body, format!("the body of status {status} is missing"));
             }
-            // The bytes of a file are not JSON.
+            // A file is not JSON.
             (Some(schema), Some(_)) if schema.text("type") == Some("file") => {}
             (Some(schema), Some(body)) => self.body(schema, body, Purpose::Read),
             (_, None) => {}
@@ -100,7 +100,7 @@ impl<'a> Check<'a> {
                 message: offence.message,
             });
         }
-        // In a merge patch `null` removes a member, whatever type the member has.
+        // In a merge patch `null` removes a member of any type.
         let merged = (purpose == Purpose::Update).then(|| without_nulls(body));
         self.validate(schema, merged.as_ref().unwrap_or(body), purpose.side());
     }
@@ -115,7 +115,7 @@ impl<'a> Check<'a> {
                         side,
                         pointer: error.instance_path().to_string(),
                         kind: Kind::Schema,
-                        // A body may hold secrets, and a finding is printed.
+                        // Masked: findings are printed, and a body may contain secrets.
                         message: error.masked().to_string(),
                     });
                 }
@@ -123,9 +123,9 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A parameter outside the body is text; its declaration is a schema with a few members more.
+    /// Checks a parameter outside the body. Its value is text and its declaration is a schema with additional members.
     fn value(&mut self, parameter: Node<'a>, name: &str, text: &str) {
-        // The stored versions are older than those that clients name.
+        // Clients use newer versions than the stored ones.
         if name == "api-version" {
             return;
         }
@@ -157,7 +157,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A `nextLink` is the service's to compose; every service of ARM marks the place in it so.
+    /// Services of ARM add this undeclared parameter to their `nextLink`.
     fn is_continuation(&self, name: &str) -> bool {
         self.operation.get("x-ms-pageable").is_some() && name.eq_ignore_ascii_case("$skiptoken")
     }
@@ -183,10 +183,10 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The file and definition of ARM's error response.
+/// File and definition of ARM's common error response.
 const ENVELOPE: (&str, &str) = ("common-types/resource-management/v5/types.json", "ErrorResponse");
 
-/// Headers are named without case; for queries the same is lenient where ARM is.
+/// Names of headers are case-insensitive, and ARM compares names of query parameters the same way.
 fn is_named(parameter: Node<'_>, name: &str) -> bool {
     parameter.text("name").is_some_and(|known| known.eq_ignore_ascii_case(name))
 }

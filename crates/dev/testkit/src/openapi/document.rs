@@ -1,4 +1,4 @@
-//! The files of a specification folder and the references between them.
+//! The files of the specifications and the references between them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Error;
 
-/// Every file that the specifications are made of; nothing is read after [`Documents::load`].
+/// All files of the specifications. [`Documents::load`] reads them; later nothing is read.
 pub(super) struct Documents {
     files: Vec<Document>,
 }
@@ -16,11 +16,11 @@ pub(super) struct Documents {
 struct Document {
     path: PathBuf,
     root: Value,
-    /// The file part of each `$ref` in this file, and the file that it names.
+    /// From the file name in a `$ref` of this file to the index of that file.
     links: HashMap<String, usize>,
 }
 
-/// A place in a document. References are followed relative to the file that the place is in.
+/// A value in a document. It knows its file, because references are relative to the file.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     documents: &'a Documents,
@@ -29,7 +29,7 @@ pub(super) struct Node<'a> {
 }
 
 impl Documents {
-    /// Loads the newest version of each specification below `folder`, and all that these refer to.
+    /// Loads the newest version of each specification below `folder` and all files that they refer to.
     pub(super) fn load(folder: &Path) -> Result<Self, Error> {
         let mut found = BTreeMap::new();
         newest(folder, &mut found)?;
@@ -46,7 +46,7 @@ impl Documents {
             documents.link(next, &mut known)?;
             next += 1;
         }
-        documents.files.iter().enumerate().try_for_each(|(file, _)| documents.prove(file))?;
+        documents.files.iter().enumerate().try_for_each(|(file, _)| documents.check_references(file))?;
         Ok(documents)
     }
 
@@ -58,7 +58,7 @@ impl Documents {
         Node { documents: self, file, value: &self.files[file].root }
     }
 
-    /// The definition `name` in the file whose path ends so.
+    /// The definition `name` in the file whose path ends with `ending`.
     pub(super) fn definition(&self, ending: &str, name: &str) -> Option<Node<'_>> {
         self.roots().find(|root| self.files[root.file].path.ends_with(ending))?.get("definitions")?.get(name)
     }
@@ -91,8 +91,8 @@ impl Documents {
         Ok(())
     }
 
-    /// A reference that leads nowhere is found now, so that following one later cannot fail.
-    fn prove(&self, file: usize) -> Result<(), Error> {
+    /// Rejects references without a target, so that following a reference later cannot fail.
+    fn check_references(&self, file: usize) -> Result<(), Error> {
         let mut dangling = None;
         references(&self.files[file].root, &mut |reference| {
             if self.follow(file, reference).is_none() {
@@ -144,7 +144,7 @@ impl<'a> Node<'a> {
         self.value.get(key).and_then(Value::as_array).into_iter().flatten().map(move |value| self.at(value))
     }
 
-    /// What `$ref` points at, one step.
+    /// The direct target of `$ref`.
     pub(super) fn target(self) -> Option<Self> {
         self.documents.follow(self.file, self.text("$ref")?)
     }
@@ -167,13 +167,13 @@ impl<'a> Node<'a> {
         self.documents
     }
 
-    /// Tells one place from another; documents never move once they are loaded.
+    /// Identifies the value by its address: documents do not move after loading.
     pub(super) fn identity(self) -> usize {
         std::ptr::from_ref(self.value).addr()
     }
 }
 
-/// Of the files `…/stable/<api-version>/<name>.json` that differ in the api-version alone, the newest.
+/// Finds the files `…/stable/<api-version>/<name>.json` and keeps the newest api-version of each.
 fn newest(folder: &Path, found: &mut BTreeMap<(PathBuf, PathBuf), PathBuf>) -> Result<(), Error> {
     let failed = |source| Error::Read { path: folder.to_owned(), source };
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -200,7 +200,7 @@ fn newest(folder: &Path, found: &mut BTreeMap<(PathBuf, PathBuf), PathBuf>) -> R
     Ok(())
 }
 
-/// Each `$ref` in a value, but those to examples: they are not part of the contract.
+/// Visits each `$ref` in a value, except references to examples.
 fn references<'v>(value: &'v Value, visit: &mut impl FnMut(&'v str)) {
     match value {
         Value::Object(members) => {
@@ -221,7 +221,7 @@ fn split(reference: &str) -> (&str, &str) {
     reference.split_once('#').unwrap_or((reference, ""))
 }
 
-/// `folder/relative` without `.` and `..`, so that a file reached by two ways is loaded once.
+/// Joins without `.` and `..`, so that a file with two relative paths is loaded once.
 pub(super) fn join(folder: &Path, relative: &str) -> PathBuf {
     let mut joined = folder.to_owned();
     for component in Path::new(relative).components() {

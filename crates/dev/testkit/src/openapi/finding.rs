@@ -1,28 +1,23 @@
-//! What is wrong with an exchange.
+//! Differences between an exchange and its specification.
 
 use std::fmt;
 
-/// One way in which an exchange differs from the specification.
+/// One difference between an exchange and its specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The `operationId`, or method and path where there is no such operation.
+    /// The `operationId`, or method and path if the operation is unknown.
     pub operation: String,
-    /// Who is wrong.
     pub side: Side,
-    /// Where in the body, as a JSON pointer; empty if the finding is not about a place in a body.
+    /// A JSON pointer into the body; empty if the finding is not about the body's content.
     pub pointer: String,
-    /// Which rule is broken.
     pub kind: Kind,
-    /// The finding in words.
     pub message: String,
 }
 
 /// The half of an exchange that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// What the client sent.
     Request,
-    /// What the service answered.
     Response,
 }
 
@@ -30,23 +25,20 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// No specification has this path.
     UnknownPath,
-    /// The path exists, the method does not.
+    /// The path is known, the method is not.
     UnknownMethod,
     /// A path, query or header parameter is unknown, missing or malformed.
     Parameter,
-    /// A body is missing, or there is one where none is declared.
+    /// A body is missing or unexpected.
     Body,
-    /// The operation does not declare this status.
     UndeclaredStatus,
-    /// The body breaks the JSON Schema: type, enumeration, pattern, required property.
+    /// The body violates the JSON Schema: type, enumeration, pattern or required property.
     Schema,
-    /// The schema does not name this property.
     UnknownProperty,
-    /// The client sent a property that the service alone sets, or that cannot be updated.
+    /// The client sent a property that only the service sets, or that cannot be updated.
     ReadOnly,
-    /// The service returned a property that is never returned.
+    /// The service returned a property that only clients send.
     WriteOnly,
 }
 
@@ -57,7 +49,7 @@ impl fmt::Display for Finding {
         if !pointer.is_empty() {
             write!(f, " at {pointer}")?;
         }
-        // A message may quote a value that spans lines.
+        // Messages may quote values of several lines.
         write!(f, ": {}", message.replace('\n', " "))
     }
 }

@@ -1,4 +1,4 @@
-//! What the stored files use seldom or not at all, shown on a specification written for it.
+//! Features that the published specifications use rarely, tested with specifications written for this purpose.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder in the layout of the published one, with one specification and what it refers to.
+/// A folder with one specification, in the layout of the published specifications.
 fn folder(version: &str, specification: &Value) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write(&folder, &format!("zoo/stable/{version}/zoo.json"), specification);
@@ -60,7 +60,7 @@ fn sent(specs: &Specs, method: &str, body: Value) -> Vec<(Kind, String)> {
         status: 200,
         response: None,
     };
-    of_side(specs.check(&exchange), Side::Request)
+    on_side(specs.check(&exchange), Side::Request)
 }
 
 fn returned(specs: &Specs, body: Value) -> Vec<(Kind, String)> {
@@ -71,12 +71,12 @@ fn returned(specs: &Specs, body: Value) -> Vec<(Kind, String)> {
         status: 200,
         response: Some(body),
     };
-    of_side(specs.check(&exchange), Side::Response)
+    on_side(specs.check(&exchange), Side::Response)
 }
 
-fn of_side(findings: Vec<Finding>, side: Side) -> Vec<(Kind, String)> {
-    let of_side = findings.into_iter().filter(|finding| finding.side == side);
-    of_side.map(|finding| (finding.kind, finding.pointer)).collect()
+fn on_side(findings: Vec<Finding>, side: Side) -> Vec<(Kind, String)> {
+    let matching = findings.into_iter().filter(|finding| finding.side == side);
+    matching.map(|finding| (finding.kind, finding.pointer)).collect()
 }
 
 fn at(kind: Kind, pointer: &str) -> Vec<(Kind, String)> {
@@ -84,7 +84,7 @@ fn at(kind: Kind, pointer: &str) -> Vec<(Kind, String)> {
 }
 
 #[test]
-fn a_discriminator_selects_the_properties_of_its_variant() {
+fn discriminator_selects_the_properties_of_its_variant() {
     let specs = load(&json!({ "$ref": "#/definitions/Animal" }));
     assert_eq!(returned(&specs, json!({ "kind": "bird", "wings": 2 })), []);
     assert_eq!(returned(&specs, json!({ "kind": "Owl", "wings": 2, "hours": "late" })), []);
@@ -95,7 +95,7 @@ fn a_discriminator_selects_the_properties_of_its_variant() {
 }
 
 #[test]
-fn a_discriminator_selects_the_rules_of_its_variant() {
+fn discriminator_selects_the_rules_of_its_variant() {
     let specs = load(&json!({ "type": "array", "items": { "$ref": "#/definitions/Animal" } }));
     assert_eq!(returned(&specs, json!([{ "kind": "fish" }])), []);
     let wingless = returned(&specs, json!([{ "kind": "bird" }]));
@@ -103,14 +103,14 @@ fn a_discriminator_selects_the_rules_of_its_variant() {
 }
 
 #[test]
-fn a_required_property_that_the_service_sets_is_required_of_the_service_alone() {
+fn required_read_only_property_is_not_required_in_requests() {
     let specs = load(&json!({ "required": ["id"], "properties": { "id": { "type": "string", "readOnly": true } } }));
     assert_eq!(sent(&specs, "PUT", json!({})), []);
     assert_eq!(returned(&specs, json!({})), at(Kind::Schema, ""));
 }
 
 #[test]
-fn mutability_tells_who_may_send_a_property_and_when() {
+fn mutability_restricts_who_may_send_a_property_and_when() {
     let specs = load(&json!({ "properties": {
         "born": { "type": "string", "x-ms-mutability": ["create", "read"] },
         "age": { "type": "integer", "x-ms-mutability": ["read"] },
@@ -124,7 +124,7 @@ fn mutability_tells_who_may_send_a_property_and_when() {
 }
 
 #[test]
-fn null_is_a_value_where_the_schema_says_so() {
+fn null_is_valid_only_for_nullable_properties() {
     let specs = load(&json!({ "properties": {
         "cage": { "type": "string", "x-nullable": true },
         "food": { "type": "string" },
@@ -134,7 +134,7 @@ fn null_is_a_value_where_the_schema_says_so() {
 }
 
 #[test]
-fn an_object_without_named_properties_is_free_unless_it_forbids_more() {
+fn object_without_named_properties_is_free_unless_it_forbids_others() {
     let free = load(&json!({ "type": "object" }));
     assert_eq!(returned(&free, json!({ "any": { "thing": 1 } })), []);
     let typed = load(&json!({ "additionalProperties": { "properties": { "size": { "type": "integer" } } } }));
@@ -145,7 +145,7 @@ fn an_object_without_named_properties_is_free_unless_it_forbids_more() {
 }
 
 #[test]
-fn formats_that_json_schema_does_not_know_are_ignored() {
+fn formats_unknown_to_json_schema_are_ignored() {
     let specs = load(&json!({ "properties": {
         "key": { "type": "string", "format": "byte" },
         "count": { "type": "integer", "format": "int32" },
@@ -155,13 +155,13 @@ fn formats_that_json_schema_does_not_know_are_ignored() {
 }
 
 #[test]
-fn the_bytes_of_a_file_are_not_looked_at() {
+fn file_bodies_are_not_checked() {
     let specs = load(&json!({ "type": "file" }));
     assert_eq!(returned(&specs, json!({ "any": 1 })), []);
 }
 
 #[test]
-fn a_schema_that_contains_itself_is_walked_as_deep_as_the_value() {
+fn recursive_schema_is_walked_to_the_depth_of_the_value() {
     let mut specification = zoo(&json!({ "$ref": "./parts.json#/definitions/Node" }));
     specification["definitions"] = json!({});
     let folder = folder("2024-01-01", &specification);
@@ -173,11 +173,11 @@ fn a_schema_that_contains_itself_is_walked_as_deep_as_the_value() {
 }
 
 #[test]
-fn of_two_paths_that_fit_the_one_with_more_fixed_segments_is_meant() {
+fn path_with_more_fixed_segments_wins() {
     let mut specification = zoo(&json!({ "properties": { "fur": {} } }));
     let king =
         json!({ "operationId": "King", "responses": { "200": { "schema": { "properties": { "crown": {} } } } } });
-    // Before and after `{name}` in the order of the alphabet, which is that of the parsed file.
+    // One path sorts before `{name}` and one after it: the parsed file is in alphabetical order.
     specification["paths"]["/animals/a"] = json!({ "get": king });
     specification["paths"]["/{kind}/a"] = specification["paths"]["/animals/{name}"].clone();
     let specs = Specs::load(folder("2024-01-01", &specification).path()).expect("the specification is sound");
@@ -187,7 +187,7 @@ fn of_two_paths_that_fit_the_one_with_more_fixed_segments_is_meant() {
 }
 
 #[test]
-fn another_api_version_is_read_as_the_stored_one() {
+fn other_api_versions_are_checked_against_the_stored_one() {
     let mut specification = zoo(&json!({}));
     let version =
         json!({ "name": "api-version", "in": "query", "required": true, "type": "string", "enum": ["2024-01-01"] });
@@ -204,7 +204,7 @@ fn another_api_version_is_read_as_the_stored_one() {
 }
 
 #[test]
-fn of_two_versions_the_newer_is_loaded() {
+fn newest_version_is_loaded() {
     let folder = folder("2023-01-01", &zoo(&json!({ "properties": { "old": {} } })));
     write(&folder, "zoo/stable/2024-01-01/zoo.json", &zoo(&json!({ "properties": { "new": {} } })));
     let specs = Specs::load(folder.path()).expect("the specification is sound");
@@ -213,7 +213,7 @@ fn of_two_versions_the_newer_is_loaded() {
 }
 
 #[test]
-fn a_folder_of_examples_is_not_loaded() {
+fn examples_folder_is_not_loaded() {
     let folder = folder("2024-01-01", &zoo(&json!({})));
     write(&folder, "zoo/examples/stable/2024-01-01/zoo.json", &json!("not a specification"));
     fs::write(folder.path().join("zoo/examples/stable/2024-01-01/broken.json"), "{").expect("the file can be written");
@@ -221,14 +221,14 @@ fn a_folder_of_examples_is_not_loaded() {
 }
 
 #[test]
-fn a_reference_to_nothing_is_an_error_that_names_file_and_reference() {
+fn error_for_a_dangling_reference_names_file_and_reference() {
     let folder = folder("2024-01-01", &zoo(&json!({ "$ref": "#/definitions/Unicorn" })));
     let error = Specs::load(folder.path()).err().expect("there is no unicorn").to_string();
     assert!(error.contains("zoo.json") && error.contains("#/definitions/Unicorn"), "{error}");
 }
 
 #[test]
-fn a_file_that_is_not_json_or_not_there_is_an_error_that_names_it() {
+fn error_for_a_missing_or_broken_file_names_the_file() {
     let folder = folder("2024-01-01", &zoo(&json!({ "$ref": "./parts.json#/definitions/Node" })));
     let absent = Specs::load(folder.path()).err().expect("the file is absent");
     assert!(matches!(&absent, Error::Read { path, .. } if path.ends_with("2024-01-01/parts.json")), "{absent}");

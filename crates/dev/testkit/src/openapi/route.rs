@@ -1,8 +1,8 @@
-//! Path templates: which operation a URL belongs to.
+//! Path templates, which map URLs to operations.
 
 use percent_encoding::percent_decode_str;
 
-/// A path whose segments are fixed (compared without case), `{name}` (one segment) or `{name*}` (one or more).
+/// A path of fixed segments (compared case-insensitively), `{name}` (one segment) and `{name*}` (one or more).
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     segments: Vec<Segment>,
@@ -15,14 +15,14 @@ enum Segment {
     Fixed(String),
 }
 
-/// The parts of a URL that the contract speaks of.
+/// The parts of a URL that specifications describe.
 pub(super) struct Url<'u> {
     pub(super) path: &'u str,
     pub(super) query: Vec<(String, String)>,
 }
 
 impl Template {
-    /// `spans` tells which parameters may hold more than one segment.
+    /// `spans` returns whether a parameter may match more than one segment.
     pub(super) fn parse(text: &str, spans: impl Fn(&str) -> bool) -> Self {
         let segments = segments(text)
             .map(|segment| {
@@ -40,21 +40,20 @@ impl Template {
         Self { segments }
     }
 
-    /// The values of the parameters, percent-decoded, if the path has this form.
+    /// The percent-decoded values of the parameters, if the path matches.
     pub(super) fn captures(&self, path: &str) -> Option<Vec<(&str, String)>> {
         let path: Vec<&str> = segments(path).collect();
         let mut captured = Vec::new();
         matches(&self.segments, &path, &mut captured).then_some(captured)
     }
 
-    /// True of a template such as `/{resourceId}` that any path of any provider fits: to route by it would leave no
-    /// path unknown.
+    /// Whether the template, such as `/{resourceId}`, matches any path of any provider. With such a route no path would be unknown.
     pub(super) fn is_generic(&self) -> bool {
         let last_span = self.segments.iter().rposition(|segment| matches!(segment, Segment::Many(_)));
         last_span.is_some_and(|last| !self.segments[last..].iter().any(|segment| matches!(segment, Segment::Fixed(_))))
     }
 
-    /// Of two templates that fit a path, the one that is fixed where the other is open, from the left, is meant.
+    /// The sort key of templates. If several match a path, the one with the leftmost fixed segment wins.
     pub(super) fn precision(&self) -> Vec<u8> {
         self.segments
             .iter()
@@ -68,7 +67,7 @@ impl Template {
 }
 
 impl<'u> Url<'u> {
-    /// Takes an absolute URL, or the path and query of one.
+    /// Parses an absolute URL, or path and query.
     pub(super) fn parse(text: &'u str) -> Self {
         let rooted = match text.split_once("://") {
             Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').map_or("", |slash| &rest[slash..]),
@@ -128,28 +127,28 @@ mod tests {
     }
 
     #[test]
-    fn fixed_segments_match_without_case_and_parameters_keep_theirs() {
+    fn fixed_segments_are_case_insensitive_and_parameters_keep_their_case() {
         let snapshot = template("/resourceGroups/{group}/snapshots/{name}");
         let captured = snapshot.captures("/resourcegroups/Rg1/SNAPSHOTS/s%20A/");
         assert_eq!(captured, Some(vec![("group", "Rg1".to_owned()), ("name", "s A".to_owned())]));
     }
 
     #[test]
-    fn a_path_that_is_shorter_or_longer_does_not_match() {
+    fn shorter_and_longer_paths_do_not_match() {
         let snapshot = template("/snapshots/{name}");
         assert_eq!(snapshot.captures("/snapshots"), None);
         assert_eq!(snapshot.captures("/snapshots/a/b"), None);
     }
 
     #[test]
-    fn a_starred_parameter_takes_as_many_segments_as_leave_a_match() {
+    fn starred_parameter_matches_several_segments() {
         let tags = template("/{scope*}/providers/tags/default");
         let captured = tags.captures("/subscriptions/1/providers/x/providers/tags/default");
         assert_eq!(captured, Some(vec![("scope", "subscriptions/1/providers/x".to_owned())]));
     }
 
     #[test]
-    fn a_template_that_ends_in_an_open_span_is_generic() {
+    fn template_that_ends_in_a_starred_parameter_is_generic() {
         assert!(template("/{id*}").is_generic());
         assert!(template("/providers/{namespace}/{parent*}/{type}").is_generic());
         assert!(!template("/{scope*}/tags").is_generic());
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_inside_the_query_does_not_make_the_url_absolute() {
+    fn url_in_the_query_does_not_make_the_url_absolute() {
         assert_eq!(Url::parse("/token?resource=https://host/").path, "/token");
     }
 }

@@ -1,4 +1,4 @@
-//! What an object may hold, once `$ref`, `allOf` and discriminators are followed.
+//! The properties of an object after resolving `$ref`, `allOf` and discriminators.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::document::Node;
 
-/// The members that an object of a schema may have.
+/// The properties that an object of a schema may have.
 pub(super) struct Shape<'a> {
     pub(super) properties: BTreeMap<&'a str, Node<'a>>,
     pub(super) others: Others<'a>,
 }
 
-/// What a schema says of members that it does not name.
+/// The rule for properties that the schema does not name.
 #[derive(Clone, Copy)]
 pub(super) enum Others<'a> {
     Forbidden,
@@ -25,8 +25,8 @@ impl<'a> Shape<'a> {
         let mut properties = BTreeMap::new();
         let mut declared = None;
         gather(schema, &mut properties, &mut declared);
-        // Swagger lets every object have more members. Here a schema that names its members means them all, and one
-        // that names none (`settings` of an extension) is free.
+        // Swagger allows further properties in every object. Here a schema that names properties allows no others, and a schema that
+        // names none (`settings` of an extension) allows all.
         let others = declared.unwrap_or(if properties.is_empty() { Others::Free } else { Others::Forbidden });
         Self { properties, others }
     }
@@ -52,7 +52,7 @@ fn gather<'a>(schema: Node<'a>, properties: &mut BTreeMap<&'a str, Node<'a>>, de
     }
 }
 
-/// The schemas that stand for `base`, each with the value of the discriminator that selects it.
+/// The variants of `base`, each with the discriminator value that selects it.
 pub(super) fn variants(base: Node<'_>) -> Vec<(&str, Node<'_>)> {
     base.documents()
         .roots()
@@ -72,27 +72,29 @@ fn extends(definition: Node<'_>, base: Node<'_>) -> bool {
     })
 }
 
-/// The schema that a value has to fit: the one that its discriminator names, else the schema itself.
-pub(super) fn meant<'a>(schema: Node<'a>, value: &Value) -> Node<'a> {
+/// The variant that the value's discriminator selects, else the schema itself.
+pub(super) fn select_variant<'a>(schema: Node<'a>, value: &Value) -> Node<'a> {
     let schema = schema.resolved();
     let tag = schema.text("discriminator").and_then(|discriminator| value.get(discriminator)?.as_str());
     let variant = tag.and_then(|tag| variants(schema).into_iter().find(|(name, _)| *name == tag));
     variant.map_or(schema, |(_, variant)| variant)
 }
 
-/// True if the service alone sets this property.
+/// Whether only the service sets this property.
 pub(super) fn is_read_only(property: Node<'_>) -> bool {
-    holds(property, &|node| node.flag("readOnly") || mutability(node).is_some_and(|allowed| allowed == ["read"]))
+    any_attribute(property, &|node| {
+        node.flag("readOnly") || mutability(node).is_some_and(|allowed| allowed == ["read"])
+    })
 }
 
-/// True if `x-ms-mutability` is given and lacks `act` (`create`, `update` or `read`).
+/// Whether `x-ms-mutability` exists and lacks `act` (`create`, `update` or `read`).
 pub(super) fn lacks(property: Node<'_>, act: &str) -> bool {
-    holds(property, &|node| mutability(node).is_some_and(|allowed| !allowed.contains(&act)))
+    any_attribute(property, &|node| mutability(node).is_some_and(|allowed| !allowed.contains(&act)))
 }
 
-/// A property's attributes stand beside its `$ref` or at the definition.
-fn holds(property: Node<'_>, test: &impl Fn(Node<'_>) -> bool) -> bool {
-    test(property) || property.target().is_some_and(|target| holds(target, test))
+/// Attributes of a property may be next to its `$ref` or in the definition.
+fn any_attribute(property: Node<'_>, test: &impl Fn(Node<'_>) -> bool) -> bool {
+    test(property) || property.target().is_some_and(|target| any_attribute(target, test))
 }
 
 fn mutability(node: Node<'_>) -> Option<Vec<&str>> {

@@ -1,27 +1,27 @@
-//! What JSON Schema leaves open: unknown properties, and properties on the side that may not send them.
+//! Checks beyond JSON Schema: unknown properties, and properties that this side may not send.
 
 use serde_json::Value;
 
 use super::bundle::is_extensible;
 use super::document::Node;
-use super::shape::{Others, Shape, is_read_only, lacks, meant};
+use super::shape::{Others, Shape, is_read_only, lacks, select_variant};
 use super::{Kind, Side};
 
-/// A broken rule, at a place in a body.
+/// A violation in a body.
 pub(super) struct Offence {
     pub(super) kind: Kind,
     pub(super) pointer: String,
     pub(super) message: String,
 }
 
-/// What a body is sent for.
+/// The purpose of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     /// PUT.
     Create,
     /// PATCH.
     Update,
-    /// POST, and whatever else carries a body.
+    /// POST and other methods with a body.
     Act,
     Read,
 }
@@ -44,16 +44,16 @@ impl Purpose {
 
     fn forbids(self, property: Node<'_>) -> Option<(Kind, &'static str)> {
         let (kind, message) = match self {
-            Self::Read if lacks(property, "read") => (Kind::WriteOnly, "is never returned"),
+            Self::Read if lacks(property, "read") => (Kind::WriteOnly, "must not be returned"),
             Self::Create | Self::Update | Self::Act if is_read_only(property) => (Kind::ReadOnly, "is read-only"),
-            Self::Update if lacks(property, "update") => (Kind::ReadOnly, "is set at creation alone"),
+            Self::Update if lacks(property, "update") => (Kind::ReadOnly, "can only be set at creation"),
             _ => return None,
         };
         Some((kind, message))
     }
 }
 
-/// Walks schema and value together.
+/// Walks schema and value in parallel.
 pub(super) fn walk(schema: Node<'_>, value: &Value, purpose: Purpose) -> Vec<Offence> {
     let mut offences = Vec::new();
     visit(schema, value, purpose, "", &mut offences);
@@ -61,7 +61,7 @@ pub(super) fn walk(schema: Node<'_>, value: &Value, purpose: Purpose) -> Vec<Off
 }
 
 fn visit(schema: Node<'_>, value: &Value, purpose: Purpose, pointer: &str, offences: &mut Vec<Offence>) {
-    let schema = meant(schema, value);
+    let schema = select_variant(schema, value);
     match value {
         Value::Object(members) => {
             let shape = Shape::of(schema);
@@ -93,13 +93,13 @@ fn visit(schema: Node<'_>, value: &Value, purpose: Purpose, pointer: &str, offen
             }
         }
         Value::String(text) if is_extensible(schema) => {
-            // Later versions may add values; none of them differs from a listed one in case alone.
+            // Later versions may add values, but none that differs from a known one only in case.
             let listed: Vec<&str> = schema.items("enum").filter_map(|value| value.value.as_str()).collect();
             let similar = listed.iter().find(|known| known.eq_ignore_ascii_case(text));
             if let Some(known) = similar.filter(|_| !listed.contains(&text.as_str())) {
                 offences.push(Offence {
                     kind: Kind::Schema,
-                    message: format!("the value is spelt `{known}`"),
+                    message: format!("the value differs from `{known}` in case"),
                     pointer: pointer.to_owned(),
                 });
             }
@@ -111,7 +111,7 @@ fn visit(schema: Node<'_>, value: &Value, purpose: Purpose, pointer: &str, offen
 fn unknown(name: &str, shape: &Shape<'_>) -> String {
     let similar = shape.properties.keys().find(|known| known.eq_ignore_ascii_case(name));
     match similar {
-        Some(known) => format!("unknown property `{name}`: it is spelt `{known}`"),
+        Some(known) => format!("unknown property `{name}`; did you mean `{known}`?"),
         None => format!("unknown property `{name}`"),
     }
 }

@@ -1,4 +1,4 @@
-//! Programs of Debian packages: those of this machine, installed where they are not.
+//! Programs of Debian packages. A missing package is installed on the machine itself.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use super::{Failed, Stop, run};
 
-/// Where Debian puts programs.
-const PLACES: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// The folders in which Debian installs programs.
+const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
 pub(super) fn make(package: &str, program: &str, link: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
     let found = find(package, program, log, stop)?;
@@ -17,13 +17,13 @@ pub(super) fn make(package: &str, program: &str, link: &Path, log: &Path, stop: 
     symlink(&found, link).map_err(|source| Failed::file(link, source))
 }
 
-/// The program of this machine, installed where it is not.
+/// The path of a program; installs its package if it is missing.
 pub(super) fn find(package: &str, program: &str, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
     installed(program).map_or_else(|| install(package, program, log, stop), Ok)
 }
 
 fn installed(program: &str) -> Option<PathBuf> {
-    PLACES.iter().map(|place| Path::new(place).join(program)).find(|path| path.exists())
+    FOLDERS.iter().map(|folder| Path::new(folder).join(program)).find(|path| path.exists())
 }
 
 fn install(package: &str, program: &str, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
@@ -32,12 +32,12 @@ fn install(package: &str, program: &str, log: &Path, stop: &Stop) -> Result<Path
         command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
         run(command, log, stop)
     };
-    // Two parts may be installed at once, and apt has one lock.
-    let wanted = ["install", "--yes", "--no-install-recommends", "--option", "DPkg::Lock::Timeout=600", package];
-    if apt(&wanted).is_err() {
-        // A fresh image knows no packages yet.
+    // Another installation may have apt's lock.
+    let arguments = ["install", "--yes", "--no-install-recommends", "--option", "DPkg::Lock::Timeout=600", package];
+    if apt(&arguments).is_err() {
+        // A fresh container image has no package lists.
         apt(&["update"])?;
-        apt(&wanted)?;
+        apt(&arguments)?;
     }
-    installed(program).ok_or_else(|| Failed::NoProgram(Path::new(PLACES[0]).join(program)))
+    installed(program).ok_or_else(|| Failed::NoProgram(Path::new(FOLDERS[0]).join(program)))
 }

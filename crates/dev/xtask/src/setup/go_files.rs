@@ -1,4 +1,4 @@
-//! Files of a Go module that is only read: fetched by `go mod download`, held against its sum, copied.
+//! Copies files of a Go module that is not compiled. `go mod download` fetches the module, and its checksum is compared.
 
 use std::fs;
 use std::path::Path;
@@ -7,29 +7,29 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::Failed;
-use super::go::sealed;
+use super::go::isolated;
 
-/// Which files.
+/// The files to copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GoFiles {
-    /// The module with its version: `example.org/module@v1.2.3`.
+    /// `example.org/module@v1.2.3`.
     pub(super) module: &'static str,
-    /// Its sum, as `go.sum` writes it.
+    /// The checksum as in `go.sum`.
     pub(super) sum: &'static str,
     /// The folder inside the module.
     pub(super) from: &'static str,
-    /// The folder of the part that they go to.
+    /// The folder in the installation.
     pub(super) to: &'static str,
 }
 
-/// Copies the files into the part's folder.
+/// Copies the YAML files into the dependency's folder.
 pub(super) fn make(files: &GoFiles, go: &Path, folder: &Path) -> Result<(), Failed> {
     let line = format!("go mod download -json {}", files.module);
-    let mut command = sealed(go, folder);
+    let mut command = isolated(go, folder);
     command.args(["mod", "download", "-json", files.module]).stdin(Stdio::null());
     let output = command.output().map_err(|source| Failed::Command { line: line.clone(), source })?;
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let source = checked(&answer, files).map_err(|problem| {
+    let source = module_folder(&answer, files).map_err(|problem| {
         let stderr = String::from_utf8_lossy(&output.stderr);
         Failed::Module { line, problem: format!("{problem} {}", stderr.trim()).trim().to_owned() }
     })?;
@@ -46,15 +46,15 @@ pub(super) fn make(files: &GoFiles, go: &Path, folder: &Path) -> Result<(), Fail
     Ok(())
 }
 
-/// The module's folder, if it is the module that was meant.
-fn checked<'a>(answer: &'a Value, files: &GoFiles) -> Result<&'a str, String> {
+/// The module's folder, if the checksum is correct.
+fn module_folder<'a>(answer: &'a Value, files: &GoFiles) -> Result<&'a str, String> {
     if let Some(error) = answer["Error"].as_str() {
         return Err(error.to_owned());
     }
     match (answer["Dir"].as_str(), answer["Sum"].as_str()) {
         (Some(folder), Some(sum)) if sum == files.sum => Ok(folder),
-        (_, Some(sum)) => Err(format!("its sum is {sum}, not {}", files.sum)),
-        _ => Err("it names no folder and no sum".to_owned()),
+        (_, Some(sum)) => Err(format!("its checksum is {sum}, expected {}", files.sum)),
+        _ => Err("the output has no folder and no checksum".to_owned()),
     }
 }
 
@@ -67,11 +67,11 @@ mod tests {
     const FILES: GoFiles = GoFiles { module: "m@v1.0.0", sum: "h1:good=", from: "crds", to: "crds" };
 
     #[test]
-    fn a_module_with_another_sum_is_refused() {
-        assert_eq!(checked(&json!({"Dir": "/m", "Sum": "h1:good="}), &FILES), Ok("/m"));
-        let message = checked(&json!({"Dir": "/m", "Sum": "h1:bad="}), &FILES).unwrap_err();
-        assert_eq!(message, "its sum is h1:bad=, not h1:good=");
+    fn module_with_another_checksum_is_rejected() {
+        assert_eq!(module_folder(&json!({"Dir": "/m", "Sum": "h1:good="}), &FILES), Ok("/m"));
+        let message = module_folder(&json!({"Dir": "/m", "Sum": "h1:bad="}), &FILES).unwrap_err();
+        assert_eq!(message, "its checksum is h1:bad=, expected h1:good=");
         let refused = json!({"Sum": "h1:good=", "Error": "403 Forbidden"});
-        assert_eq!(checked(&refused, &FILES), Err("403 Forbidden".to_owned()));
+        assert_eq!(module_folder(&refused, &FILES), Err("403 Forbidden".to_owned()));
     }
 }

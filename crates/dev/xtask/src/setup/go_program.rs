@@ -1,19 +1,19 @@
-//! One program of a Go module, compiled as its `go.sum` says: a module with another sum is refused by Go itself.
+//! Compiles a program of a Go module. Go itself rejects modules whose checksum differs from `go.sum`.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::go::{self, sealed};
-use super::{Failed, Stop, quietly, run};
+use super::go::{self, isolated};
+use super::{Failed, Stop, at_low_priority, run};
 
-/// Which program.
+/// The program to compile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GoProgram {
-    /// The files of the module: name and content.
+    /// Name and content of the module's files.
     pub(super) module: &'static [(&'static str, &'static str)],
     pub(super) package: &'static str,
-    /// Variables that the linker sets: package, name and value.
+    /// Go variables that the linker sets: package, name and value.
     pub(super) variables: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -28,9 +28,9 @@ pub(super) fn make(program: &GoProgram, go: &Path, output: &Path, log: &Path, st
         let path = build.join(name);
         fs::write(&path, content).map_err(|source| Failed::file(&path, source))?;
     }
-    let turn = go::turn(bin.parent().unwrap_or(bin), stop)?;
-    run(quietly(&compile(program, go, &build, output)), log, stop)?;
-    drop(turn);
+    let lock = go::lock_compiler(bin.parent().unwrap_or(bin), stop)?;
+    run(at_low_priority(&compile(program, go, &build, output)), log, stop)?;
+    drop(lock);
     fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))
 }
 
@@ -39,22 +39,22 @@ fn compile(program: &GoProgram, go: &Path, module: &Path, output: &Path) -> Comm
     for (package, name, value) in program.variables {
         flags.extend([" -X ", package, ".", name, "=", value]);
     }
-    let mut command = sealed(go, module);
+    let mut command = isolated(go, module);
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(output).arg(program.package);
-    // Read-only: what `go.sum` does not name is not taken.
+    // Read-only, so that Go does not add modules to `go.sum`.
     command.env("GOFLAGS", "-mod=readonly");
     command
 }
 
 #[cfg(test)]
 mod tests {
-    use test_deps::{Part, Recipe};
+    use test_deps::{Recipe, TestDep};
 
     use super::*;
 
     #[test]
-    fn helm_is_told_its_version_and_no_module_without_a_sum_is_taken() {
-        let Recipe::GoProgram { module, package, variables, .. } = Part::Helm.recipe() else { panic!() };
+    fn helm_is_built_with_its_version_and_a_read_only_go_sum() {
+        let Recipe::GoProgram { module, package, variables, .. } = TestDep::Helm.recipe() else { panic!() };
         let program = GoProgram { module, package, variables };
         let command = compile(&program, Path::new("go"), Path::new("/m"), Path::new("/o"));
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();

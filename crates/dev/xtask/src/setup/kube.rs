@@ -1,30 +1,29 @@
-//! Making the programs of Kubernetes: one Go binary with a link per program, and etcd beside it.
+//! Builds Kubernetes as one Go binary with a link per program, and etcd.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use super::go::{self, sealed};
-use super::{Failed, Stop, quietly, run};
+use super::go::{self, isolated};
+use super::{Failed, Stop, at_low_priority, run};
 
-/// What the binary is called by.
+/// The names under which the binary is called.
 const LINKS: [&str; 5] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"];
 
-/// What the recipe of the part says.
+/// The recipe of the dependency `kube`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kubernetes {
-    /// The version that the programs call themselves.
+    /// The version that the programs report.
     pub(super) version: &'static str,
-    /// The module's files: name and content.
+    /// Name and content of the module's files.
     pub(super) module: [(&'static str, &'static str); 3],
-    /// The Go to install when PATH has none that is new enough.
+    /// The Go to install if `go` on PATH is missing or too old.
     pub(super) go: &'static str,
-    /// etcd's Go module.
     pub(super) etcd: &'static str,
 }
 
-/// Fills the part's folder.
+/// Fills the dependency's folder.
 pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
     let build = folder.join("build");
     let bin = folder.join("bin");
@@ -32,7 +31,7 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
         fs::create_dir_all(path).map_err(|source| Failed::file(path, source))?;
     }
     let [(_, manifest), ..] = recipe.module;
-    let needed = go::oldest(manifest).unwrap_or(recipe.go);
+    let needed = go::minimum_version(manifest).unwrap_or(recipe.go);
     let go = go::find(needed, recipe.go, folder, log, stop)?;
     etcd(recipe, &go, &build, &bin, log, stop)?;
 
@@ -40,19 +39,19 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
         let path = build.join(name);
         fs::write(&path, content).map_err(|source| Failed::file(&path, source))?;
     }
-    // Built beside and renamed: a link never leads to half a program.
-    let half = build.join("kiln-kube");
-    let turn = go::turn(folder, stop)?;
-    run(quietly(&compile(&go, &build, recipe.version, &half)), log, stop)?;
-    drop(turn);
+    // Compiled elsewhere and renamed, so that no link leads to an incomplete program.
+    let partial = build.join("kiln-kube");
+    let lock = go::lock_compiler(folder, stop)?;
+    run(at_low_priority(&compile(&go, &build, recipe.version, &partial)), log, stop)?;
+    drop(lock);
     let program = bin.join("kiln-kube");
-    fs::rename(&half, &program).map_err(|source| Failed::file(&program, source))?;
+    fs::rename(&partial, &program).map_err(|source| Failed::file(&program, source))?;
     for link in LINKS {
         let path = bin.join(link);
         symlink("kiln-kube", &path).map_err(|source| Failed::file(&path, source))?;
     }
     fs::remove_dir_all(&build).map_err(|source| Failed::file(&build, source))?;
-    go::forget(folder)
+    go::remove(folder)
 }
 
 fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
@@ -66,13 +65,13 @@ fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
             flags.extend([" -X ", package, ".", name, "=", value]);
         }
     }
-    let mut command = sealed(go, module);
+    let mut command = isolated(go, module);
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(output).arg(".");
     command.env("GOFLAGS", "-mod=readonly");
     command
 }
 
-/// Debian's etcd without installing the package (which would start a service), else etcd from its Go module.
+/// Unpacks etcd from the Debian package (installing the package would start a service), else builds it from its Go module.
 fn etcd(recipe: &Kubernetes, go: &Path, build: &Path, bin: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
     let program = bin.join("etcd");
     if from_debian(build, &program, log, stop).is_ok() {
@@ -82,13 +81,13 @@ fn etcd(recipe: &Kubernetes, go: &Path, build: &Path, bin: &Path, log: &Path, st
     fs::create_dir_all(&module).map_err(|source| Failed::file(&module, source))?;
     let package = recipe.etcd.split('@').next().unwrap_or(recipe.etcd);
     for arguments in [&["mod", "init", "kiln.invalid/etcd"][..], &["get", recipe.etcd]] {
-        let mut command = sealed(go, &module);
+        let mut command = isolated(go, &module);
         command.args(arguments).env("GOFLAGS", "-mod=mod");
         run(command, log, stop)?;
     }
-    let mut command = sealed(go, &module);
+    let mut command = isolated(go, &module);
     command.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(&program).arg(package);
-    run(quietly(&command), log, stop)
+    run(at_low_priority(&command), log, stop)
 }
 
 fn from_debian(build: &Path, program: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
@@ -98,7 +97,7 @@ fn from_debian(build: &Path, program: &Path, log: &Path, stop: &Stop) -> Result<
         run(command, log, stop)
     };
     if download().is_err() {
-        // A fresh image knows no packages yet.
+        // A fresh container image has no package lists.
         let mut update = Command::new("apt-get");
         update.arg("update");
         run(update, log, stop)?;
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_programs_are_told_their_version() {
+    fn programs_are_built_with_their_version() {
         let command = compile(Path::new("go"), Path::new("/m"), "v1.34.4", Path::new("/o"));
         let flags = command.get_args().find(|argument| argument.to_string_lossy().starts_with("-s -w")).unwrap();
         let flags = flags.to_string_lossy();

@@ -1,4 +1,4 @@
-//! One answer, read as far as every answer is alike.
+//! A response with the headers that ARM uses.
 
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ const LOCATION: HeaderName = HeaderName::from_static("location");
 const RETRY_AFTER: HeaderName = HeaderName::from_static("retry-after");
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-ms-correlation-request-id");
 
-/// One answer to a request.
 pub(crate) struct Answer {
     pub(crate) request: RequestLine,
     pub(crate) status: u16,
@@ -32,7 +31,7 @@ impl Answer {
             status,
             operation_url: text(ASYNC_OPERATION),
             location: text(LOCATION),
-            // ARM sends seconds. The other form of the header, a date, needs a wall clock; without it the wait is our own.
+            // `Retry-After` is in seconds. ARM does not use the date form; interpreting it would need a wall clock.
             retry_after: text(RETRY_AFTER).and_then(|s| s.trim().parse().ok()).map(Duration::from_secs),
             correlation_id: text(CORRELATION_ID),
             body,
@@ -43,7 +42,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// The body as a model, with the place of what does not fit.
+    /// Deserializes the body. An error contains the JSON path of the offending value.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let mut json = serde_json::Deserializer::from_slice(&self.body);
         serde_path_to_error::deserialize(&mut json).map_err(|error| Error::Unreadable {

@@ -1,7 +1,11 @@
 //! The api-version of each provider's resource types.
 
-/// The versions that this client speaks: the newest whose published specification its traffic is checked against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// The resource provider of a request. Its version is the newest whose published specification the tests check the traffic against. The
+/// serialized names are part of stored handles and must not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Api {
     /// Scale sets, their instances and virtual machines.
     Compute,
@@ -9,18 +13,17 @@ pub(crate) enum Api {
     Gallery,
     /// Disks and snapshots.
     Disk,
-    /// Networks, security groups and network interfaces.
+    /// Virtual networks, network security groups and network interfaces.
     Network,
-    /// Identities of machines.
+    /// User-assigned identities.
     Identity,
-    /// What AKS offers.
+    /// AKS node image versions.
     Containers,
-    /// What the caller may do.
+    /// Permissions of the caller.
     Authorization,
 }
 
 impl Api {
-    /// The version, as the query parameter has it.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Self::Compute => "2024-03-01",
@@ -28,7 +31,7 @@ impl Api {
             Self::Disk => "2023-10-02",
             Self::Network => "2023-09-01",
             Self::Identity => "2023-01-31",
-            // The list of node images has been in preview since it exists.
+            // This list exists in preview versions only.
             Self::Containers => "2024-04-02-preview",
             Self::Authorization => "2022-04-01",
         }

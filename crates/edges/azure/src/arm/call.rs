@@ -1,4 +1,4 @@
-//! One request, before it is sent.
+//! A request before it is sent.
 
 use azure_core::Bytes;
 use azure_core::http::headers::{CONTENT_TYPE, HeaderName};
@@ -11,24 +11,24 @@ use super::api::Api;
 const IF_MATCH: HeaderName = HeaderName::from_static("if-match");
 const IF_NONE_MATCH: HeaderName = HeaderName::from_static("if-none-match");
 
-/// What a write presumes.
+/// The precondition of a write, sent as `If-Match` or `If-None-Match`.
 #[derive(Debug, Clone)]
-enum Presumes {
-    Nothing,
+enum Precondition {
+    None,
     Revision(Revision),
-    Absence,
+    Absent,
 }
 
-/// One request, before it is sent. It has no `Debug`: a body may hold custom data.
+/// A request before it is sent. It has no `Debug` implementation because a body can contain custom data.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) api: Api,
     query: Vec<(&'static str, String)>,
-    presumes: Presumes,
+    precondition: Precondition,
     body: Option<Bytes>,
-    /// Whether sending it twice does what sending it once does.
-    pub(crate) repeatable: bool,
+    /// Whether the request is idempotent, so that it may be retried after a lost response.
+    pub(crate) idempotent: bool,
 }
 
 impl Call {
@@ -38,9 +38,9 @@ impl Call {
             path: path.into(),
             api,
             query: Vec::new(),
-            presumes: Presumes::Nothing,
+            precondition: Precondition::None,
             body: None,
-            repeatable: method != Method::Post,
+            idempotent: method != Method::Post,
         }
     }
 
@@ -52,9 +52,9 @@ impl Call {
         Self::new(Method::Delete, path, api)
     }
 
-    /// An action that may be repeated: turning off what is off.
-    pub(crate) fn post_repeatable(path: impl Into<String>, api: Api) -> Self {
-        Self { repeatable: true, ..Self::new(Method::Post, path, api) }
+    /// Creates an idempotent POST, such as stopping an instance that is already stopped.
+    pub(crate) fn post_idempotent(path: impl Into<String>, api: Api) -> Self {
+        Self { idempotent: true, ..Self::new(Method::Post, path, api) }
     }
 
     pub(crate) fn patch(path: impl Into<String>, api: Api, body: &impl Serialize) -> Self {
@@ -71,31 +71,31 @@ impl Call {
     }
 
     pub(crate) fn if_match(mut self, revision: &Revision) -> Self {
-        self.presumes = Presumes::Revision(revision.clone());
+        self.precondition = Precondition::Revision(revision.clone());
         self
     }
 
     pub(crate) fn if_absent(mut self) -> Self {
-        self.presumes = Presumes::Absence;
+        self.precondition = Precondition::Absent;
         self
     }
 
     pub(crate) fn body(mut self, body: &impl Serialize) -> Self {
-        let json = serde_json::to_vec(body).expect("our models have string keys and finite numbers only");
+        let json = serde_json::to_vec(body).expect("models have string keys and finite numbers only");
         self.body = Some(json.into());
         self
     }
 
-    /// The request, without what the pipeline adds.
+    /// Builds the request without the headers that the pipeline adds.
     pub(crate) fn request(&self, endpoint: &Url) -> Request {
         let mut url = endpoint.clone();
         url.set_path(&self.path);
         url.query_pairs_mut().clear().append_pair("api-version", self.api.version()).extend_pairs(&self.query);
         let mut request = Request::new(url, self.method);
-        match &self.presumes {
-            Presumes::Nothing => {}
-            Presumes::Revision(revision) => request.insert_header(IF_MATCH, revision.as_str().to_owned()),
-            Presumes::Absence => request.insert_header(IF_NONE_MATCH, "*"),
+        match &self.precondition {
+            Precondition::None => {}
+            Precondition::Revision(revision) => request.insert_header(IF_MATCH, revision.as_str().to_owned()),
+            Precondition::Absent => request.insert_header(IF_NONE_MATCH, "*"),
         }
         request.insert_header("accept", "application/json");
         if let Some(body) = &self.body {

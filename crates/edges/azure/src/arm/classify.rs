@@ -1,21 +1,22 @@
-//! What a failure means for who asked.
+//! Classification of Azure's errors.
 
 use kiln_types::ErrorClass;
 
 use super::envelope::ErrorDetail;
 
-/// The class of an error answer.
+/// Classifies an error response.
 ///
-/// The code counts before the status: Azure says 409 and `OperationNotAllowed` for a core limit as well as for an operation under way.
-pub(crate) fn of_answer(status: u16, detail: &ErrorDetail) -> ErrorClass {
-    if let Some(class) = of_words(detail) {
+/// The error code takes precedence over the status: Azure returns 409 with `OperationNotAllowed` both for an exceeded core quota and for a
+/// concurrent operation.
+pub(crate) fn classify_answer(status: u16, detail: &ErrorDetail) -> ErrorClass {
+    if let Some(class) = classify_code(detail) {
         return class;
     }
     match status {
         401 => ErrorClass::Authentication,
         403 => ErrorClass::Permission,
         404 | 410 => ErrorClass::NotFound,
-        409 => of_conflict(detail),
+        409 => classify_conflict(detail),
         412 => ErrorClass::Precondition,
         429 => ErrorClass::Throttled,
         408 | 500..=599 => ErrorClass::Transient,
@@ -24,9 +25,9 @@ pub(crate) fn of_answer(status: u16, detail: &ErrorDetail) -> ErrorClass {
     }
 }
 
-/// The class of an operation that was accepted and then failed. There is no status to go by.
-pub(crate) fn of_failure(detail: &ErrorDetail) -> ErrorClass {
-    if let Some(class) = of_words(detail) {
+/// Classifies an operation that was accepted and then failed. No HTTP status is available for it.
+pub(crate) fn classify_failure(detail: &ErrorDetail) -> ErrorClass {
+    if let Some(class) = classify_code(detail) {
         return class;
     }
     let coded = |codes: &[&str]| codes.iter().any(|code| detail.has_code(code));
@@ -39,7 +40,7 @@ pub(crate) fn of_failure(detail: &ErrorDetail) -> ErrorClass {
     ]) {
         ErrorClass::Transient
     } else if coded(&["Conflict", "OperationNotAllowed", "AnotherOperationInProgress"]) {
-        of_conflict(detail)
+        classify_conflict(detail)
     } else if coded(&["NotFound", "ResourceNotFound"]) {
         ErrorClass::NotFound
     } else {
@@ -47,9 +48,9 @@ pub(crate) fn of_failure(detail: &ErrorDetail) -> ErrorClass {
     }
 }
 
-/// What Azure says where waiting helps. Its codes do not tell: `OperationNotAllowed` is also a disk that is attached, and `Conflict` a name
-/// that is taken.
-const BUSY_WORDS: &[&str] = &[
+/// Phrases in messages of conflicts that end by themselves. The codes are ambiguous: `OperationNotAllowed` is also used for an attached
+/// disk, and `Conflict` for a name that is already in use.
+const BUSY_PHRASES: &[&str] = &[
     "in progress",
     "concurrent",
     "marked for deletion",
@@ -62,25 +63,26 @@ const BUSY_WORDS: &[&str] = &[
     "state deleting",
 ];
 
-/// A conflict with what is there: with an operation that will end, with something that has the name, or for good.
-fn of_conflict(detail: &ErrorDetail) -> ErrorClass {
-    if detail.says("already exists") || detail.says("exists already") {
+/// Classifies a conflict: with a running operation (retry), with an existing resource of the same name, or a permanent one.
+fn classify_conflict(detail: &ErrorDetail) -> ErrorClass {
+    if detail.mentions("already exists") || detail.mentions("exists already") {
         ErrorClass::Precondition
-    } else if detail.has_code("AnotherOperationInProgress") || BUSY_WORDS.iter().any(|words| detail.says(words)) {
+    } else if detail.has_code("AnotherOperationInProgress") || BUSY_PHRASES.iter().any(|phrase| detail.mentions(phrase))
+    {
         ErrorClass::Busy
     } else {
         ErrorClass::Invalid
     }
 }
 
-fn of_words(detail: &ErrorDetail) -> Option<ErrorClass> {
+fn classify_code(detail: &ErrorDetail) -> Option<ErrorClass> {
     let coded = |codes: &[&str]| codes.iter().any(|code| detail.has_code(code));
     if coded(&["TooManyRequests", "SubscriptionRequestsThrottled", "RequestRateTooHigh"]) {
         return Some(ErrorClass::Throttled);
     }
     if coded(&["QuotaExceeded"])
         || (coded(&["OperationNotAllowed"])
-            && (detail.says("quota") || detail.says("approved") && detail.says("cores")))
+            && (detail.mentions("quota") || detail.mentions("approved") && detail.mentions("cores")))
     {
         return Some(ErrorClass::Quota);
     }
@@ -93,7 +95,7 @@ fn of_words(detail: &ErrorDetail) -> Option<ErrorClass> {
     ]) {
         return Some(ErrorClass::Capacity);
     }
-    if detail.says("zrs is not supported") || coded(&["ZoneRedundantStorageNotSupported"]) {
+    if detail.mentions("zrs is not supported") || coded(&["ZoneRedundantStorageNotSupported"]) {
         return Some(ErrorClass::StorageUnsupported);
     }
     if coded(&["OperationPreempted", "OperationPreemptedByMoreRecentOperation"]) {
@@ -102,7 +104,7 @@ fn of_words(detail: &ErrorDetail) -> Option<ErrorClass> {
     if coded(&["AuthorizationFailed", "LinkedAuthorizationFailed"]) {
         return Some(ErrorClass::Permission);
     }
-    // The resource exists and says no for good: waiting does not help.
+    // The resource exists and the conflict is permanent, so retrying does not help.
     if coded(&[
         "PropertyChangeNotAllowed",
         "ImmutableProperty",
@@ -125,17 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn one_code_means_a_limit_or_an_operation_under_way_by_its_words() {
+    fn quota_and_concurrent_operation_are_distinguished_by_message() {
         let limit = "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.";
-        assert_eq!(of_answer(409, &detail("OperationNotAllowed", limit)), ErrorClass::Quota);
+        assert_eq!(classify_answer(409, &detail("OperationNotAllowed", limit)), ErrorClass::Quota);
         assert_eq!(
-            of_answer(409, &detail("OperationNotAllowed", "another operation is in progress")),
+            classify_answer(409, &detail("OperationNotAllowed", "another operation is in progress")),
             ErrorClass::Busy
         );
     }
 
     #[test]
-    fn a_conflict_is_waited_for_only_where_it_will_end() {
+    fn only_temporary_conflicts_are_busy() {
         for (code, message, class) in [
             (
                 "OperationNotAllowed",
@@ -148,29 +150,29 @@ mod tests {
             ("OperationNotAllowed", "Disk d is attached to VM v.", ErrorClass::Invalid),
             ("Conflict", "A gallery with the name 'g' exists already in resource group 'r'.", ErrorClass::Precondition),
         ] {
-            assert_eq!(of_answer(409, &detail(code, message)), class, "{message}");
+            assert_eq!(classify_answer(409, &detail(code, message)), class, "{message}");
         }
     }
 
     #[test]
-    fn throttling_of_arm_and_of_compute_are_the_same_to_a_caller() {
-        assert_eq!(of_answer(429, &detail("SubscriptionRequestsThrottled", "")), ErrorClass::Throttled);
+    fn arm_and_compute_throttling_have_the_same_class() {
+        assert_eq!(classify_answer(429, &detail("SubscriptionRequestsThrottled", "")), ErrorClass::Throttled);
         let mut compute = detail(
             "OperationNotAllowed",
             "The server rejected the request because too many requests have been received",
         );
         compute.details.push(detail("TooManyRequests", "{\"operationGroup\":\"HighCostGetVMScaleSet30Min\"}"));
-        assert_eq!(of_answer(429, &compute), ErrorClass::Throttled);
+        assert_eq!(classify_answer(429, &compute), ErrorClass::Throttled);
     }
 
     #[test]
-    fn a_failed_replication_for_want_of_zones_is_told_by_its_words() {
+    fn unsupported_zone_redundancy_is_recognized_by_message() {
         let failed = detail("InvalidParameter", "replication failed, detail:ZRS is not supported in region");
-        assert_eq!(of_failure(&failed), ErrorClass::StorageUnsupported);
+        assert_eq!(classify_failure(&failed), ErrorClass::StorageUnsupported);
     }
 
     #[test]
-    fn statuses_speak_where_codes_do_not() {
+    fn unknown_codes_are_classified_by_status() {
         for (status, class) in [
             (401, ErrorClass::Authentication),
             (403, ErrorClass::Permission),
@@ -180,12 +182,12 @@ mod tests {
             (400, ErrorClass::Invalid),
             (302, ErrorClass::Unexpected),
         ] {
-            assert_eq!(of_answer(status, &detail("X", "")), class, "{status}");
+            assert_eq!(classify_answer(status, &detail("X", "")), class, "{status}");
         }
     }
 
     #[test]
-    fn failures_of_an_operation_know_their_class() {
+    fn failed_operations_are_classified_by_code() {
         for (code, class) in [
             ("AllocationFailed", ErrorClass::Capacity),
             ("QuotaExceeded", ErrorClass::Quota),
@@ -193,7 +195,7 @@ mod tests {
             ("InternalExecutionError", ErrorClass::Transient),
             ("InvalidParameter", ErrorClass::Invalid),
         ] {
-            assert_eq!(of_failure(&detail(code, "")), class, "{code}");
+            assert_eq!(classify_failure(&detail(code, "")), class, "{code}");
         }
     }
 }

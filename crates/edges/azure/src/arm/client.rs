@@ -1,4 +1,4 @@
-//! Sends requests, and sends them again where that helps.
+//! Sends requests and retries them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use azure_core::http::{
     Transport, Url,
 };
 use azure_core::{Bytes, error::ErrorKind};
-use kiln_types::ErrorClass;
+use kiln_types::{ErrorClass, FactoryError};
 
 use super::answer::Answer;
 use super::call::Call;
@@ -19,22 +19,20 @@ use super::classify;
 use super::envelope::ErrorDetail;
 use super::error::{Error, RequestLine};
 use super::retry::{Attempts, Jitter};
-use crate::login::{Cloud, Renewing};
-use crate::wire::{FreshTokenPolicy, Refusal, WireGuard};
+use crate::login::{Cloud, RenewingCredential};
+use crate::wire::{FreshTokenPolicy, Refusal, RequestGuard};
 
-/// What a client is made of.
+/// Dependencies of an [`Arm`] client.
 #[derive(Clone)]
 pub struct ArmOptions {
     pub cloud: Cloud,
-    /// Who asks.
-    pub credential: Arc<Renewing>,
-    /// What carries the requests.
+    pub credential: Arc<RenewingCredential>,
     pub http: Arc<dyn HttpClient>,
-    /// What spreads the retries.
+    /// Spreads retries over time.
     pub jitter: Jitter,
 }
 
-/// A client of one cloud's resource manager.
+/// A client for the Azure Resource Manager of one cloud.
 #[derive(Clone)]
 pub struct Arm {
     pipeline: Pipeline,
@@ -42,7 +40,7 @@ pub struct Arm {
     jitter: Jitter,
 }
 
-/// Only the endpoint: what a transport prints of itself is not ours to know.
+/// Prints the endpoint only: the `Debug` output of a transport could contain secrets.
 impl fmt::Debug for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Arm").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
@@ -56,16 +54,17 @@ impl fmt::Debug for ArmOptions {
 }
 
 impl Arm {
-    /// Puts the pipeline together. Its order: request id, user agent, a fresh token when the old one was refused, the token, the guard.
+    /// Assembles the pipeline. Order of the policies: request id, user agent, token renewal after a 401, token, [request
+    /// guard](crate::wire::RequestGuard).
     pub fn new(options: ArmOptions) -> Self {
         let scope = options.cloud.scope();
         let per_try: Vec<Arc<dyn Policy>> = vec![
             Arc::new(FreshTokenPolicy::new(options.credential.clone())),
             Arc::new(BearerTokenAuthorizationPolicy::new(options.credential, [scope])),
-            Arc::new(WireGuard),
+            Arc::new(RequestGuard),
         ];
         let client_options = ClientOptions {
-            // The pipeline's own retries go by status alone, on the wall clock; ours go by what the error says.
+            // The pipeline's own retries consider the status only and sleep on the wall clock. `arm::retry` also considers the error code.
             retry: RetryOptions::none(),
             transport: Some(Transport::new(options.http)),
             ..ClientOptions::default()
@@ -75,12 +74,12 @@ impl Arm {
         Self { pipeline, endpoint: options.cloud.arm, jitter: options.jitter }
     }
 
-    /// Sends a call until it is answered for good.
+    /// Sends a call, with retries, and returns the final answer.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Error> {
-        self.send_request(call.request(&self.endpoint), call.repeatable).await
+        self.send_request(call.request(&self.endpoint), call.idempotent).await
     }
 
-    /// Gets a URL that an earlier answer named. No token goes to another host than the cloud's own.
+    /// Requests a URL that an earlier answer contained. Refuses URLs of other hosts, so that the token is not sent to them.
     pub(crate) async fn follow(&self, url: &str) -> Result<Answer, Error> {
         let foreign =
             |host: &str| Error::ForeignUrl { host: host.to_owned(), expected: self.endpoint.authority().to_owned() };
@@ -91,16 +90,16 @@ impl Arm {
         self.send_request(Request::new(url, Method::Get), true).await
     }
 
-    async fn send_request(&self, request: Request, repeatable: bool) -> Result<Answer, Error> {
+    async fn send_request(&self, request: Request, idempotent: bool) -> Result<Answer, Error> {
         let line = RequestLine::new(request.method(), request.url());
         let mut attempts = Attempts::default();
         loop {
             let error = match self.send_once(request.clone(), &line, attempts.failures() + 1).await {
                 Ok(answer) if answer.is_success() => return Ok(answer),
-                Ok(answer) => Outcome::of(answer, attempts.failures() + 1),
-                Err(error) => Outcome { class: class_of(&error), retry_after: None, error },
+                Ok(answer) => Outcome::from_answer(answer, attempts.failures() + 1),
+                Err(error) => Outcome { class: error.class(), retry_after: None, error },
             };
-            match attempts.next_wait(error.class, repeatable, error.retry_after, &self.jitter) {
+            match attempts.next_wait(error.class, idempotent, error.retry_after, &self.jitter) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(error.error),
             }
@@ -108,7 +107,7 @@ impl Arm {
     }
 
     async fn send_once(&self, mut request: Request, line: &RequestLine, attempt: u32) -> Result<Answer, Error> {
-        // Checks are ours: the pipeline's would turn an error answer into text.
+        // Disables the pipeline's status check, which would turn an error response into text.
         let options = PipelineSendOptions { skip_checks: true, ..PipelineSendOptions::default() };
         let raw: RawResponse = self
             .pipeline
@@ -127,9 +126,9 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn of(answer: Answer, attempts: u32) -> Self {
+    fn from_answer(answer: Answer, attempts: u32) -> Self {
         let detail = ErrorDetail::read(answer.status, &answer.body);
-        let class = classify::of_answer(answer.status, &detail);
+        let class = classify::classify_answer(answer.status, &detail);
         let error = Error::Answered {
             request: answer.request,
             status: answer.status,
@@ -142,11 +141,7 @@ impl Outcome {
     }
 }
 
-fn class_of(error: &Error) -> ErrorClass {
-    kiln_types::FactoryError::class(error)
-}
-
-/// The pipeline's error, reduced to its words: its own `Debug` may hold a whole answer of the token endpoint.
+/// Converts a pipeline error to its message. Its `Debug` output can contain a whole response of the token endpoint.
 fn transport_error(error: &azure_core::Error, line: &RequestLine, attempts: u32) -> Error {
     let mut inner: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = inner {

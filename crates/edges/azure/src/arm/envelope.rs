@@ -4,17 +4,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What an error answer says.
+/// The error in a response body.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorDetail {
-    #[serde(deserialize_with = "text_or_nothing")]
+    #[serde(deserialize_with = "string_or_null")]
     pub code: String,
-    #[serde(deserialize_with = "text_or_nothing")]
+    #[serde(deserialize_with = "string_or_null")]
     pub message: String,
-    /// What part of the request it is about.
+    /// The part of the request that the error refers to.
     pub target: Option<String>,
-    #[serde(deserialize_with = "list_or_nothing")]
+    #[serde(deserialize_with = "list_or_null")]
     pub details: Vec<ErrorDetail>,
 }
 
@@ -24,28 +24,28 @@ struct Envelope {
 }
 
 impl ErrorDetail {
-    /// Reads an error answer. One without an envelope (a proxy's page, an empty body) is told by its status alone.
+    /// Parses an error response. Without an envelope (the page of a proxy, an empty body) the code is derived from the status.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         let bare = || Self {
             code: format!("Http{status}"),
-            message: "the answer has no error envelope".into(),
+            message: "the response has no error envelope".into(),
             ..Self::default()
         };
         let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else {
-            // Some providers leave the envelope away.
+            // Some providers omit the outer `error` member.
             return serde_json::from_slice::<Self>(body).ok().filter(|d| !d.code.is_empty()).unwrap_or_else(bare);
         };
         if envelope.error.code.is_empty() { bare() } else { envelope.error }
     }
 
-    /// Whether this or a cause of it has a code.
+    /// Returns whether this error or one of its details has this code.
     pub(crate) fn has_code(&self, code: &str) -> bool {
         self.code.eq_ignore_ascii_case(code) || self.details.iter().any(|d| d.has_code(code))
     }
 
-    /// Whether this or a cause of it says something, in any letter case.
-    pub(crate) fn says(&self, lower_case: &str) -> bool {
-        self.message.to_ascii_lowercase().contains(lower_case) || self.details.iter().any(|d| d.says(lower_case))
+    /// Returns whether the message of this error or of one of its details contains a text, ignoring case.
+    pub(crate) fn mentions(&self, lower_case: &str) -> bool {
+        self.message.to_ascii_lowercase().contains(lower_case) || self.details.iter().any(|d| d.mentions(lower_case))
     }
 }
 
@@ -62,11 +62,11 @@ impl fmt::Display for ErrorDetail {
     }
 }
 
-fn text_or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+fn string_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-fn list_or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<ErrorDetail>, D::Error> {
+fn list_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<ErrorDetail>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_envelope_is_read_with_its_causes() {
+    fn envelope_is_parsed_with_its_details() {
         let body = br#"{"error":{"code":"OperationNotAllowed","message":"m","target":null,"details":[{"code":"TooManyRequests","target":"t","message":"n"}]}}"#;
         let detail = ErrorDetail::read(429, body);
         assert!(detail.has_code("toomanyrequests"));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_an_envelope_still_has_a_code() {
+    fn response_without_envelope_gets_a_code_from_its_status() {
         assert_eq!(ErrorDetail::read(502, b"<html>").code, "Http502");
         assert_eq!(ErrorDetail::read(404, br#"{"code":"NotFound","message":"gone"}"#).code, "NotFound");
         assert_eq!(ErrorDetail::read(400, br#"{"error":"invalid_request"}"#).code, "Http400");

@@ -1,4 +1,4 @@
-//! What can go wrong between this client and Azure.
+//! Errors of the Azure edge.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::envelope::ErrorDetail;
 use super::id::BadResourceId;
 use super::operation::BadHandle;
 
-/// The request that an error is about. The query is left out: in the URLs of operations it holds signatures.
+/// Method and path of the request that failed. The query is omitted because operation URLs carry signatures in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLine {
     pub method: String,
@@ -29,105 +29,67 @@ impl fmt::Display for RequestLine {
     }
 }
 
-/// What can go wrong between this client and Azure.
+/// An error of a request to Azure, or of a long-running operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Azure answered with an error.
     #[error("{request}: {status} {detail} (correlation id {})", correlation_id.as_deref().unwrap_or("none"))]
     Answered {
         request: RequestLine,
         status: u16,
-        /// What the answer says.
         detail: Box<ErrorDetail>,
-        /// What it means.
         class: ErrorClass,
-        /// By which Azure's support finds the request.
+        /// Identifies the request to Azure support.
         correlation_id: Option<String>,
-        /// How often it was sent.
         attempts: u32,
     },
-    /// No whole answer came. Whether Azure acted is unknown.
-    #[error("{request}: no answer after {attempts} attempts: {cause}")]
-    Unanswered {
-        request: RequestLine,
-        /// What the transport says.
-        cause: String,
-        /// How often it was sent.
-        attempts: u32,
-    },
-    /// No token could be had.
+    /// The connection failed before a complete response arrived. Whether Azure executed the request is unknown.
+    #[error("{request}: no response after {attempts} attempts: {cause}")]
+    Unanswered { request: RequestLine, cause: String, attempts: u32 },
+    /// The credential returned no token.
     #[error("{request}: cannot log in: {cause}")]
     Login {
-        /// The request that wanted the token.
+        /// The request that needed the token.
         request: RequestLine,
-        /// What the credential says.
         cause: String,
     },
-    /// This client does not send such a request.
+    /// [`RequestGuard`](crate::wire::RequestGuard) blocked the request.
     #[error("{request}: not sent: {why}")]
-    Refused {
-        request: RequestLine,
-        /// Why not.
-        why: String,
-    },
-    /// The answer is not what its kind of resource looks like.
-    #[error("{request}: the answer cannot be read at `{path}`")]
+    Refused { request: RequestLine, why: String },
+    /// The response does not have the expected schema.
+    #[error("{request}: unexpected response at `{path}`")]
     Unreadable {
         request: RequestLine,
-        /// The place in the answer.
+        /// The JSON path in the response.
         path: String,
-        /// What is wrong there.
         source: serde_json::Error,
     },
-    /// An answer names a URL of another host, where no token is sent.
-    #[error("the answer points to `{host}`, which is not this cloud's endpoint `{expected}`")]
-    ForeignUrl {
-        /// The named host.
-        host: String,
-        expected: String,
-    },
-    /// An operation was accepted and then failed.
+    /// The response contains a URL of another host. kiln does not send tokens there.
+    #[error("the response refers to host `{host}`, expected `{expected}`")]
+    ForeignUrl { host: String, expected: String },
     #[error("{resource}: the operation failed: {failure}")]
     Failed { resource: String, failure: Failure },
-    /// An operation was still going on when the patience for it ended.
-    #[error("{resource}: the operation still goes on after {} s", waited.as_secs())]
-    StillRunning {
+    /// The operation did not end within the time limit. It may still succeed.
+    #[error("{resource}: the operation is still running after {} s", waited.as_secs())]
+    StillRunning { resource: String, waited: Duration },
+    #[error("{resource}: the update also changed `{field}`")]
+    UnintendedChange { resource: String, field: &'static str },
+    /// The operation succeeded but the resource is unchanged: the update was lost, or the response to the read is stale.
+    #[error("{resource}: the update succeeded but `{field}` is unchanged")]
+    Unchanged { resource: String, field: &'static str },
+    /// Another resource has the name of the one to create.
+    #[error("{resource}: already exists as {found} and is not overwritten")]
+    NameTaken {
         resource: String,
-        /// How long it was watched.
-        waited: Duration,
-    },
-    /// A write changed what it had to keep.
-    #[error("{resource}: the write changed `{field}`, which it had to keep")]
-    NotKept {
-        resource: String,
-        /// What changed.
-        field: &'static str,
-    },
-    /// A write ended well, and what it wrote is not there: it was lost, or the reading is older than the write.
-    #[error("{resource}: the write ended well, and `{field}` is what it was before")]
-    NotApplied {
-        resource: String,
-        /// What did not change.
-        field: &'static str,
-    },
-    /// Something else has the name of what was to be made.
-    #[error("{resource}: {found} has this name and is not overwritten")]
-    InTheWay {
-        resource: String,
-        /// What is there.
+        /// The kind of the existing resource.
         found: String,
     },
-    /// A resource lacks what every such resource has.
-    #[error("{resource}: has no `{field}`")]
-    Lacks {
-        resource: String,
-        /// What is missing.
-        field: &'static str,
-    },
-    /// A stored handle is not one of ours.
+    /// A response lacks a required field.
+    #[error("{resource}: the response has no `{field}`")]
+    MissingField { resource: String, field: &'static str },
+    /// A stored operation handle cannot be parsed.
     #[error(transparent)]
     Handle(#[from] BadHandle),
-    /// A name does not fit into a resource id.
+    /// A name cannot be part of a resource id.
     #[error(transparent)]
     Id(#[from] BadResourceId),
 }
@@ -136,19 +98,21 @@ impl FactoryError for Error {
     fn class(&self) -> ErrorClass {
         match self {
             Self::Answered { class, .. } => *class,
-            Self::Unanswered { .. } | Self::StillRunning { .. } | Self::NotApplied { .. } => ErrorClass::Transient,
-            Self::InTheWay { .. } => ErrorClass::Precondition,
+            Self::Unanswered { .. } | Self::StillRunning { .. } | Self::Unchanged { .. } => ErrorClass::Transient,
+            Self::NameTaken { .. } => ErrorClass::Precondition,
             Self::Login { .. } => ErrorClass::Authentication,
             Self::Failed { failure, .. } => failure.class,
             Self::Refused { .. } | Self::ForeignUrl { .. } => ErrorClass::Refused,
-            Self::Unreadable { .. } | Self::NotKept { .. } | Self::Lacks { .. } => ErrorClass::Unexpected,
+            Self::Unreadable { .. } | Self::UnintendedChange { .. } | Self::MissingField { .. } => {
+                ErrorClass::Unexpected
+            }
             Self::Handle(_) | Self::Id(_) => ErrorClass::Invalid,
         }
     }
 }
 
 impl Error {
-    /// What Azure said, where it said something.
+    /// Returns the error that Azure reported, if the error comes from Azure.
     pub fn detail(&self) -> Option<&ErrorDetail> {
         match self {
             Self::Answered { detail, .. } => Some(detail),

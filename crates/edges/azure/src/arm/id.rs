@@ -5,47 +5,45 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Text that is no resource id.
+/// A text that is not a resource id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{input}` is no resource id: {rule}")]
+#[error("`{input}` is not a resource id: {rule}")]
 pub struct BadResourceId {
-    /// The refused text.
     pub input: String,
-    /// The rule that it breaks.
     pub rule: &'static str,
 }
 
-/// The path of a resource, from `/subscriptions` on.
+/// The path of a resource, starting with `/subscriptions`.
 ///
-/// Azure gives the same id back in other letter cases, so it is compared without regard to them.
+/// Azure returns ids with varying letter case, so comparison ignores case.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceId(String);
 
 impl ResourceId {
-    /// The id as written.
+    /// Returns the id as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The last segment.
+    /// Returns the last segment.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The value that follows a segment, such as the name after `virtualMachines`.
+    /// Returns the segment after `segment`, such as the name after `virtualMachines`.
     pub fn value_of(&self, segment: &str) -> Option<&str> {
         let mut segments = self.0.split('/');
         segments.by_ref().find(|s| s.eq_ignore_ascii_case(segment))?;
         segments.next()
     }
 
-    /// A resource below this one.
+    /// Returns the id of a child resource.
     pub fn child(&self, kind: &'static str, name: &str) -> Result<Self, BadResourceId> {
         Ok(Self(format!("{}/{kind}/{}", self.0, segment(name)?)))
     }
 
-    /// An action of this resource. It is a path, not a resource of its own.
+    /// Returns the path of an action on this resource.
     pub(crate) fn action(&self, verb: &'static str) -> String {
         format!("{}/{verb}", self.0)
     }
@@ -56,9 +54,9 @@ impl TryFrom<String> for ResourceId {
 
     fn try_from(input: String) -> Result<Self, BadResourceId> {
         let refuse = |rule| BadResourceId { input: input.clone(), rule };
-        let rest = input.strip_prefix('/').ok_or_else(|| refuse("it starts with `/subscriptions/`"))?;
+        let rest = input.strip_prefix('/').ok_or_else(|| refuse("it must start with `/subscriptions/`"))?;
         if !rest.split('/').next().unwrap_or_default().eq_ignore_ascii_case("subscriptions") {
-            return Err(refuse("it starts with `/subscriptions/`"));
+            return Err(refuse("it must start with `/subscriptions/`"));
         }
         for part in rest.split('/') {
             segment(part).map_err(|bad| refuse(bad.rule))?;
@@ -103,7 +101,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Both names become path segments, so neither may hold what would change the path.
+    /// Validates both names, because they become path segments.
     pub fn new(subscription: &str, resource_group: &str) -> Result<Self, BadResourceId> {
         Ok(Self {
             subscription: segment(subscription)?.to_owned(),
@@ -111,17 +109,17 @@ impl Scope {
         })
     }
 
-    /// The subscription.
+    /// Returns the subscription id.
     pub fn subscription(&self) -> &str {
         &self.subscription
     }
 
-    /// The resource group.
+    /// Returns the name of the resource group.
     pub fn resource_group(&self) -> &str {
         &self.resource_group
     }
 
-    /// The collection of a provider's resource type in the group.
+    /// Returns the path of all resources of a type in the resource group.
     pub(crate) fn collection(&self, provider: &'static str, kind: &'static str) -> String {
         format!(
             "/subscriptions/{}/resourceGroups/{}/providers/{provider}/{kind}",
@@ -129,7 +127,7 @@ impl Scope {
         )
     }
 
-    /// A resource of the group.
+    /// Returns the id of a resource in the resource group.
     pub(crate) fn resource(
         &self,
         provider: &'static str,
@@ -139,19 +137,23 @@ impl Scope {
         Ok(ResourceId(format!("{}/{}", self.collection(provider, kind), segment(name)?)))
     }
 
-    /// Whether a resource is in the group.
-    pub(crate) fn holds(&self, id: &ResourceId) -> bool {
+    /// Returns whether a resource is in the resource group.
+    pub(crate) fn contains(&self, id: &ResourceId) -> bool {
         let is = |segment, value: &str| id.value_of(segment).is_some_and(|v| v.eq_ignore_ascii_case(value));
         is("subscriptions", &self.subscription) && is("resourceGroups", &self.resource_group)
     }
 }
 
-/// Parentheses, spaces and the like are legal in a resource group's name; what ends or climbs a path is not legal anywhere.
+/// Validates a path segment. Parentheses, spaces and the like are legal in the name of a resource group; characters that end or escape the
+/// segment are not.
 fn segment(text: &str) -> Result<&str, BadResourceId> {
     let bad =
         text.is_empty() || text == "." || text == ".." || text.chars().any(|c| "/\\?#%".contains(c) || c.is_control());
     if bad {
-        return Err(BadResourceId { input: text.to_owned(), rule: "a part is empty or holds one of `/ \\ ? # %`" });
+        return Err(BadResourceId {
+            input: text.to_owned(),
+            rule: "a segment is empty or contains one of `/ \\ ? # %`",
+        });
     }
     Ok(text)
 }
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_equal_in_any_letter_case() {
+    fn ids_are_compared_case_insensitively() {
         let a: ResourceId = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/disks/d".parse().unwrap();
         let b: ResourceId = "/SUBSCRIPTIONS/s/resourcegroups/rg/providers/microsoft.compute/DISKS/D".parse().unwrap();
         assert_eq!(a, b);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_climb_out_of_its_path() {
+    fn names_cannot_escape_their_path_segment() {
         let scope = Scope::new("s", "rg").unwrap();
         for bad in ["a/b", "..", "", "a?x=1", "a%2fb", "a\nb"] {
             assert!(scope.resource("Microsoft.Compute", "snapshots", bad).is_err(), "{bad}");

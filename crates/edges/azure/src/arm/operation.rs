@@ -1,4 +1,4 @@
-//! Long operations: a handle that another process can take up, and one look at how far it is.
+//! Long-running operations. A handle is stored in the journal before the operation is awaited, so that another process can resume polling.
 
 use std::time::Duration;
 
@@ -13,126 +13,77 @@ use super::client::Arm;
 use super::envelope::ErrorDetail;
 use super::error::Error;
 
-/// A stored handle that cannot be taken up.
+/// A stored handle that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
-#[error("the stored handle of an operation cannot be read")]
+#[error("the stored operation handle is not valid")]
 pub struct BadHandle {
-    /// What is wrong with it.
     #[source]
     pub source: serde_json::Error,
 }
 
-/// What an operation does to its resource.
+/// The effect of an operation on its resource. It decides what the resource's state means once Azure has forgotten the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// It writes it.
+pub(crate) enum OperationKind {
     Write,
-    /// It acts on it.
     Act,
-    /// It deletes it.
     Delete,
 }
 
-/// What an operation is found by again.
+/// Everything needed to poll an operation again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Handle {
-    pub(crate) kind: Kind,
-    /// The resource's path: its state is the truth when all URLs are lost.
+    pub(crate) kind: OperationKind,
+    /// The path of the resource. Its provisioning state decides when no URL of the operation works any more.
     pub(crate) resource: String,
-    pub(crate) api: ApiName,
+    pub(crate) api: Api,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operation_url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     location: Option<String>,
-    /// The first answer already was the last.
+    /// Whether the first response was already final.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
-    /// When to look for the first time.
+    /// Delay before the first poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) first_look: Option<Duration>,
-}
-
-/// The api-version's provider, by a name that later programs can still read.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ApiName {
-    Compute,
-    Gallery,
-    Disk,
-    Network,
-    Identity,
-    Containers,
-    Authorization,
-}
-
-impl From<Api> for ApiName {
-    fn from(api: Api) -> Self {
-        match api {
-            Api::Compute => Self::Compute,
-            Api::Gallery => Self::Gallery,
-            Api::Disk => Self::Disk,
-            Api::Network => Self::Network,
-            Api::Identity => Self::Identity,
-            Api::Containers => Self::Containers,
-            Api::Authorization => Self::Authorization,
-        }
-    }
-}
-
-impl From<ApiName> for Api {
-    fn from(name: ApiName) -> Self {
-        match name {
-            ApiName::Compute => Self::Compute,
-            ApiName::Gallery => Self::Gallery,
-            ApiName::Disk => Self::Disk,
-            ApiName::Network => Self::Network,
-            ApiName::Identity => Self::Identity,
-            ApiName::Containers => Self::Containers,
-            ApiName::Authorization => Self::Authorization,
-        }
-    }
+    pub(crate) first_poll: Option<Duration>,
 }
 
 impl Handle {
-    /// The handle of what an answer began.
-    pub(crate) fn of(answer: &Answer, kind: Kind, resource: impl Into<String>, api: Api) -> Self {
+    /// Creates the handle of the operation that a response started.
+    pub(crate) fn from_answer(answer: &Answer, kind: OperationKind, resource: impl Into<String>, api: Api) -> Self {
         let named = answer.operation_url.is_some() || answer.location.is_some();
-        // A resource in a 200 or 201 tells whether it is finished; a 202 never is.
+        // A 200 or 201 with a resource body carries its provisioning state; a 202 is never finished.
         let finished = answer.status != 202 && !named && state_in(&answer.body) == Some(Provisioning::Succeeded);
-        let ended = finished || (kind != Kind::Write && answer.status != 202 && !named);
+        let ended = finished || (kind != OperationKind::Write && answer.status != 202 && !named);
         Self {
             kind,
             resource: resource.into(),
-            api: api.into(),
+            api,
             operation_url: answer.operation_url.clone(),
             location: answer.location.clone(),
             ended,
-            first_look: answer.retry_after,
+            first_poll: answer.retry_after,
         }
     }
 
-    /// The handle of what somebody else began, or we did and forgot: the resource's own state tells.
-    pub(crate) fn begun(kind: Kind, resource: impl Into<String>, api: Api) -> Self {
+    /// Creates a handle for an operation without a status URL, for example one that another client started. It is polled by the state
+    /// of the resource.
+    pub(crate) fn watching(kind: OperationKind, resource: impl Into<String>, api: Api) -> Self {
         Self { ended: false, ..Self::ended(kind, resource, api) }
     }
 
-    /// The handle of what is so already.
-    pub(crate) fn ended(kind: Kind, resource: impl Into<String>, api: Api) -> Self {
+    /// Creates the handle of an operation that needed no action.
+    pub(crate) fn ended(kind: OperationKind, resource: impl Into<String>, api: Api) -> Self {
         let resource = resource.into();
-        Self { kind, resource, api: api.into(), operation_url: None, location: None, ended: true, first_look: None }
+        Self { kind, resource, api, operation_url: None, location: None, ended: true, first_poll: None }
     }
 
-    /// The handle of what somebody else began: only the resource tells.
-    pub(crate) fn watching(kind: Kind, resource: impl Into<String>, api: Api) -> Self {
-        Self { ended: false, ..Self::ended(kind, resource, api) }
+    pub(crate) fn encode(&self) -> OperationHandle {
+        OperationHandle::new(serde_json::to_string(self).expect("handles have string keys"))
     }
 
-    pub(crate) fn write(&self) -> OperationHandle {
-        OperationHandle::new(serde_json::to_string(self).expect("a handle has string keys only"))
-    }
-
-    pub(crate) fn read(handle: &OperationHandle) -> Result<Self, BadHandle> {
+    pub(crate) fn decode(handle: &OperationHandle) -> Result<Self, BadHandle> {
         serde_json::from_str(handle.as_str()).map_err(|source| BadHandle { source })
     }
 }
@@ -158,15 +109,15 @@ struct StatefulProperties {
     state: Option<String>,
 }
 
-/// The state of the resource in an answer's body; `None` where the body is none.
+/// Returns the provisioning state in a body, or `None` if the body is not a resource.
 fn state_in(body: &[u8]) -> Option<Provisioning> {
     let resource: Stateful = serde_json::from_slice(body).ok()?;
     Some(Provisioning::from_name(resource.properties.state.as_deref()))
 }
 
 impl Arm {
-    /// One look at an operation: by its own URL, else by where its result will be, else at the resource.
-    pub(crate) async fn look(&self, handle: &Handle) -> Result<OperationState, Error> {
+    /// Polls an operation once: by its own URL, otherwise by its result URL, otherwise by the state of the resource.
+    pub(crate) async fn poll(&self, handle: &Handle) -> Result<OperationState, Error> {
         if handle.ended {
             return Ok(OperationState::Succeeded);
         }
@@ -177,20 +128,20 @@ impl Arm {
                     if let Ok(status) = answer.read::<Status>() {
                         return Ok(by_status(&answer, status));
                     }
-                    // An answer that is no status: the resource tells.
+                    // The body is not an operation status, so the resource decides.
                 }
-                // Azure forgets operations; the resource does not forget its state.
+                // Azure forgets operations after a while. The resource keeps its state.
                 Err(error) if kiln_types::FactoryError::not_found(&error) => {}
                 Err(error) => return Err(error),
             }
-            return self.look_at_resource(handle).await;
+            return self.poll_resource(handle).await;
         }
         if let Some(url) = &handle.location {
             return match self.follow(url).await {
                 Ok(answer) if answer.status == 202 => Ok(running(&answer, None)),
                 Ok(_) => Ok(OperationState::Succeeded),
-                Err(error) if kiln_types::FactoryError::not_found(&error) => self.look_at_resource(handle).await,
-                // The failed operation's own error is the answer; a failure to ask is an error of ours.
+                Err(error) if kiln_types::FactoryError::not_found(&error) => self.poll_resource(handle).await,
+                // An error response of a polled URL is the result of the operation, unless it is retryable.
                 Err(Error::Answered { detail, class, .. })
                     if !class.is_retryable() && class != ErrorClass::Authentication =>
                 {
@@ -199,11 +150,11 @@ impl Arm {
                 Err(error) => Err(error),
             };
         }
-        self.look_at_resource(handle).await
+        self.poll_resource(handle).await
     }
 
-    async fn look_at_resource(&self, handle: &Handle) -> Result<OperationState, Error> {
-        let answer = match self.send(&Call::get(&handle.resource, handle.api.into())).await {
+    async fn poll_resource(&self, handle: &Handle) -> Result<OperationState, Error> {
+        let answer = match self.send(&Call::get(&handle.resource, handle.api)).await {
             Ok(answer) => answer,
             Err(error) if kiln_types::FactoryError::not_found(&error) => return Ok(gone(handle)),
             Err(error) => return Err(error),
@@ -211,12 +162,12 @@ impl Arm {
         let state = state_in(&answer.body).unwrap_or(Provisioning::Succeeded);
         Ok(match (state, handle.kind) {
             (Provisioning::InProgress(_), _) => running(&answer, None),
-            (Provisioning::Succeeded, Kind::Delete) => {
-                lost("the operation is forgotten and the resource is still there")
+            (Provisioning::Succeeded, OperationKind::Delete) => {
+                lost("Azure no longer knows the operation and the resource still exists")
             }
             (Provisioning::Succeeded, _) => OperationState::Succeeded,
-            (Provisioning::Failed, _) => lost("the operation is forgotten and the resource says `Failed`"),
-            (Provisioning::Canceled, _) => lost("the operation is forgotten and the resource says `Canceled`"),
+            (Provisioning::Failed, _) => lost("Azure no longer knows the operation and the resource is `Failed`"),
+            (Provisioning::Canceled, _) => lost("Azure no longer knows the operation and the resource is `Canceled`"),
         })
     }
 }
@@ -228,7 +179,7 @@ fn by_status(answer: &Answer, status: Status) -> OperationState {
         Provisioning::Failed | Provisioning::Canceled => {
             let silent = || ErrorDetail {
                 code: status.word.clone(),
-                message: "no reason was given".into(),
+                message: "no reason reported".into(),
                 ..ErrorDetail::default()
             };
             failed(&status.error.unwrap_or_else(silent))
@@ -244,11 +195,11 @@ fn failed(detail: &ErrorDetail) -> OperationState {
     OperationState::Failed(Failure {
         code: detail.code.clone(),
         message: detail.to_string(),
-        class: classify::of_failure(detail),
+        class: classify::classify_failure(detail),
     })
 }
 
-/// Nobody knows the reason any more, so that doing it again is right.
+/// Reports a failure whose reason Azure no longer knows. It is transient, so that the caller retries.
 fn lost(message: &str) -> OperationState {
     OperationState::Failed(Failure {
         code: "OperationLost".into(),
@@ -258,9 +209,9 @@ fn lost(message: &str) -> OperationState {
 }
 
 fn gone(handle: &Handle) -> OperationState {
-    if handle.kind == Kind::Delete {
+    if handle.kind == OperationKind::Delete {
         return OperationState::Succeeded;
     }
-    let message = "the operation is forgotten and its resource does not exist".to_owned();
+    let message = "Azure no longer knows the operation and the resource does not exist".to_owned();
     OperationState::Failed(Failure { code: "ResourceNotFound".into(), message, class: ErrorClass::NotFound })
 }

@@ -1,4 +1,4 @@
-//! Lists that come in pages.
+//! Lists, page by page.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -7,7 +7,6 @@ use super::call::Call;
 use super::client::Arm;
 use super::error::Error;
 
-/// A page of a list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page<T> {
@@ -16,12 +15,12 @@ struct Page<T> {
 }
 
 impl Arm {
-    /// A resource.
+    /// Reads a resource.
     pub(crate) async fn get<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         self.send(call).await?.read()
     }
 
-    /// A resource that may not exist.
+    /// Reads a resource that may not exist.
     pub(crate) async fn find<T: DeserializeOwned>(&self, call: &Call) -> Result<Option<T>, Error> {
         match self.send(call).await {
             Ok(answer) => answer.read().map(Some),
@@ -30,7 +29,7 @@ impl Arm {
         }
     }
 
-    /// All items of a list.
+    /// Reads all items of a list.
     pub(crate) async fn list<T: DeserializeOwned>(&self, call: &Call) -> Result<Vec<T>, Error> {
         let mut page: Page<T> = self.get(call).await?;
         let mut items = page.value;

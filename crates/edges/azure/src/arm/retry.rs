@@ -1,54 +1,27 @@
-//! When to send a request again.
+//! Retry rules.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_types::ErrorClass;
+pub use kiln_types::Jitter;
 
-/// Numbers from 0 to below 1 that spread the retries of many clients. They come from outside, so that a test knows them.
-#[derive(Clone)]
-pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
-
-impl Jitter {
-    /// Takes the source of the numbers.
-    pub fn new(source: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    /// No spread at all.
-    pub fn none() -> Self {
-        Self::new(|| 0.0)
-    }
-
-    fn next(&self) -> f64 {
-        (self.0)().clamp(0.0, 1.0)
-    }
-}
-
-impl fmt::Debug for Jitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Jitter")
-    }
-}
-
-/// How a class of failure is retried.
+/// The retry rule for a class of failures.
 struct Rule {
-    /// Failures of this class after which the request is given up.
+    /// The number of failures after which the request fails.
     give_up_after: u32,
     first: Duration,
     longest: Duration,
 }
 
-/// A broken connection or a 5xx passes within seconds or lasts longer than a request should.
+/// A broken connection or a 5xx either passes within seconds or lasts longer than a request should.
 const TRANSIENT: Rule = Rule { give_up_after: 6, first: Duration::from_secs(1), longest: Duration::from_secs(16) };
-/// Azure says how long to wait; a bucket that stays empty for ten such waits is another client's runaway loop.
+/// Azure names the wait. If ten waits do not help, another client is using up the whole rate limit.
 const THROTTLED: Rule = Rule { give_up_after: 10, first: Duration::from_secs(2), longest: Duration::from_mins(1) };
-/// Another write to a scale set or an instance ends within minutes: 40 x 15 s is ten of them. Whoever must wait for more, such as an image
-/// version of an hour, waits for its handle.
+/// Another write to a scale set or instance ends within minutes; 40 x 15 s is ten minutes. Longer operations, such as an image version that
+/// takes an hour, are awaited by their handle.
 const BUSY: Rule = Rule { give_up_after: 40, first: Duration::from_secs(5), longest: Duration::from_secs(15) };
 
-/// How often a request failed so far, by the classes that are retried.
+/// The failures of a request so far, by retryable class.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     transient: u32,
@@ -57,26 +30,27 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// How many failures there were.
+    /// Returns the total number of failures.
     pub(crate) fn failures(&self) -> u32 {
         self.transient + self.throttled + self.busy
     }
 
-    /// Counts a failure and says how long to wait before the next attempt; `None` gives up.
+    /// Counts a failure and returns the wait before the next attempt, or `None` to give up.
     ///
-    /// A throttled or refused request was not acted upon, so that any request may be sent again. After a broken connection or a 5xx nobody
-    /// knows, so that only a repeatable one may. A lack of capacity is the caller's to judge: another zone or size may have some.
+    /// A throttled or conflicting request was not executed, so any request may be retried. After a broken connection or a 5xx the outcome
+    /// is unknown, so only an idempotent request may be retried. Lack of capacity is left to the caller, which may choose another zone or
+    /// size.
     pub(crate) fn next_wait(
         &mut self,
         class: ErrorClass,
-        repeatable: bool,
+        idempotent: bool,
         retry_after: Option<Duration>,
         jitter: &Jitter,
     ) -> Option<Duration> {
         let (count, rule) = match class {
             ErrorClass::Throttled => (&mut self.throttled, THROTTLED),
             ErrorClass::Busy => (&mut self.busy, BUSY),
-            ErrorClass::Transient if repeatable => (&mut self.transient, TRANSIENT),
+            ErrorClass::Transient if idempotent => (&mut self.transient, TRANSIENT),
             _ => return None,
         };
         *count += 1;
@@ -85,8 +59,7 @@ impl Attempts {
         }
         let doubled = rule.first.saturating_mul(1 << (*count - 1).min(16)).min(rule.longest);
         let base = retry_after.map_or(doubled, |asked| asked.max(Duration::from_millis(100)));
-        // Never earlier than was asked for, up to a quarter later.
-        Some(base.mul_f64(1.0 + jitter.next() / 4.0))
+        Some(jitter.apply(base))
     }
 }
 
@@ -94,35 +67,35 @@ impl Attempts {
 mod tests {
     use super::*;
 
-    fn waits(class: ErrorClass, repeatable: bool, retry_after: Option<Duration>) -> Vec<u64> {
+    fn waits(class: ErrorClass, idempotent: bool, retry_after: Option<Duration>) -> Vec<u64> {
         let mut attempts = Attempts::default();
-        std::iter::from_fn(|| attempts.next_wait(class, repeatable, retry_after, &Jitter::none()))
+        std::iter::from_fn(|| attempts.next_wait(class, idempotent, retry_after, &Jitter::none()))
             .map(|d| u64::try_from(d.as_millis()).unwrap())
             .take(100)
             .collect()
     }
 
     #[test]
-    fn a_broken_connection_is_retried_with_growing_waits_and_given_up() {
+    fn broken_connections_are_retried_with_backoff_up_to_a_limit() {
         assert_eq!(waits(ErrorClass::Transient, true, None), [1000, 2000, 4000, 8000, 16_000]);
         assert_eq!(waits(ErrorClass::Transient, false, None), Vec::<u64>::new());
     }
 
     #[test]
-    fn throttling_waits_as_long_as_azure_says() {
+    fn throttled_requests_wait_as_long_as_retry_after() {
         let asked = waits(ErrorClass::Throttled, false, Some(Duration::from_secs(37)));
         assert_eq!(asked, [37_000; 9]);
     }
 
     #[test]
-    fn another_operation_is_waited_for_within_bounds() {
+    fn busy_resources_are_retried_up_to_a_limit() {
         let all = waits(ErrorClass::Busy, false, None);
         assert_eq!(all.len(), 39);
         assert_eq!(all[..3], [5000, 10_000, 15_000]);
     }
 
     #[test]
-    fn what_would_fail_again_is_never_retried() {
+    fn permanent_failures_are_not_retried() {
         for class in [
             ErrorClass::Precondition,
             ErrorClass::Quota,
@@ -138,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_only_makes_waits_longer() {
+    fn jitter_never_shortens_a_wait() {
         let wait = |jitter| {
             Attempts::default().next_wait(
                 ErrorClass::Throttled,

@@ -1,4 +1,4 @@
-//! Begins operations, and waits for those that a verb must not return before.
+//! Starting operations and waiting for them.
 
 use std::time::Duration;
 
@@ -8,38 +8,41 @@ use tokio::time::Instant;
 use super::call::Call;
 use super::client::Arm;
 use super::error::Error;
-use super::operation::{Handle, Kind};
+use super::operation::{Handle, OperationKind};
 
-/// An image version was seen to take 6,266 s; three times that is a version that will not come. Whoever wants to wait longer holds the handle.
+/// Time limit for waiting. The slowest observed image version took 6,266 s; after three times that it will not succeed. A caller that wants
+/// to wait longer polls the handle itself.
 const PATIENCE: Duration = Duration::from_hours(6);
-/// Where Azure does not say when to look again: soon at first, since most operations are short, and half a minute at the longest.
-const FIRST_LOOK: Duration = Duration::from_secs(2);
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
+/// Poll interval where Azure names none: short at first because most operations are short, at most 30 s.
+const FIRST_POLL: Duration = Duration::from_secs(2);
+const LONGEST_POLL: Duration = Duration::from_secs(30);
 
 impl Arm {
-    /// Sends what begins an operation. Deleting what is gone is done already.
-    pub(crate) async fn begin(&self, call: &Call, kind: Kind, resource: &str) -> Result<Handle, Error> {
+    /// Sends the request that starts an operation. Deleting a resource that does not exist succeeds.
+    pub(crate) async fn begin(&self, call: &Call, kind: OperationKind, resource: &str) -> Result<Handle, Error> {
         match self.send(call).await {
-            Ok(answer) => Ok(Handle::of(&answer, kind, resource, call.api)),
-            Err(error) if kind == Kind::Delete && error.not_found() => Ok(Handle::ended(kind, resource, call.api)),
+            Ok(answer) => Ok(Handle::from_answer(&answer, kind, resource, call.api)),
+            Err(error) if kind == OperationKind::Delete && error.not_found() => {
+                Ok(Handle::ended(kind, resource, call.api))
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// One look at a stored operation, begun by this process or another.
+    /// Polls a stored operation once. Any process may have started it.
     pub(crate) async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {
-        self.look(&Handle::read(handle)?).await
+        self.poll(&Handle::decode(handle)?).await
     }
 
-    /// Waits for an operation's end.
+    /// Waits for an operation to end.
     pub(crate) async fn settle(&self, handle: &Handle) -> Result<(), Error> {
         let began = Instant::now();
-        let mut own_wait = FIRST_LOOK;
-        if let Some(wait) = handle.first_look {
+        let mut own_wait = FIRST_POLL;
+        if let Some(wait) = handle.first_poll {
             tokio::time::sleep(wait).await;
         }
         loop {
-            let progress = match self.look(handle).await? {
+            let progress = match self.poll(handle).await? {
                 OperationState::Succeeded => return Ok(()),
                 OperationState::Failed(failure) => {
                     return Err(Error::Failed { resource: handle.resource.clone(), failure });
@@ -50,9 +53,9 @@ impl Arm {
             if waited >= PATIENCE {
                 return Err(Error::StillRunning { resource: handle.resource.clone(), waited });
             }
-            // A cloud that asks to be looked at at once would be asked without end.
+            // A `Retry-After` of zero must not cause a busy loop.
             tokio::time::sleep(progress.retry_after.unwrap_or(own_wait).max(Duration::from_millis(200))).await;
-            own_wait = (own_wait * 2).min(LONGEST_LOOK);
+            own_wait = (own_wait * 2).min(LONGEST_POLL);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the caller may do.
+//! Permissions of the caller.
 
 use kiln_types::{AccessScope, Grant, Linked, PoolName};
 

@@ -1,4 +1,4 @@
-//! Azure as a factory.
+//! [`Factory`] for Azure.
 
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
@@ -61,15 +61,15 @@ impl Factory for Azure {
         instance: &InstanceId,
         how: PowerDown,
     ) -> Result<OperationHandle, Error> {
-        Ok(self.stop(pool, instance, how).await?.write())
+        Ok(self.stop(pool, instance, how).await?.encode())
     }
 
     async fn start(&self, pool: &PoolName, instance: &InstanceId) -> Result<OperationHandle, Error> {
-        Ok(self.begin_start(pool, instance).await?.write())
+        Ok(self.begin_start(pool, instance).await?.encode())
     }
 
     async fn snapshot_os_disk(&self, request: &SnapshotRequest) -> Result<OperationHandle, Error> {
-        Ok(self.put_snapshot(request).await?.write())
+        Ok(self.put_snapshot(request).await?.encode())
     }
 
     async fn find_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
@@ -77,7 +77,7 @@ impl Factory for Azure {
     }
 
     async fn delete_snapshot(&self, name: &SnapshotName) -> Result<OperationHandle, Error> {
-        Ok(self.delete_snapshot(name).await?.write())
+        Ok(self.delete_snapshot(name).await?.encode())
     }
 
     async fn find_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
@@ -85,40 +85,44 @@ impl Factory for Azure {
     }
 
     async fn create_gallery(&self, gallery: &Gallery) -> Result<OperationHandle, Error> {
-        Ok(self.put_gallery(gallery).await?.write())
+        Ok(self.put_gallery(gallery).await?.encode())
     }
 
-    async fn find_definition(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
-        self.get_line(line).await
+    async fn find_definition(&self, definition: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
+        self.get_definition(definition).await
     }
 
-    async fn create_definition(&self, line: &ImageDefinition) -> Result<OperationHandle, Error> {
-        Ok(self.put_line(line).await?.write())
+    async fn create_definition(&self, definition: &ImageDefinition) -> Result<OperationHandle, Error> {
+        Ok(self.put_definition(definition).await?.encode())
     }
 
-    async fn tag_definition(&self, line: &ImageDefinition, changes: &Tags) -> Result<OperationHandle, Error> {
-        Ok(self.patch_line_tags(line, changes).await?.write())
+    async fn tag_definition(&self, definition: &ImageDefinition, changes: &Tags) -> Result<OperationHandle, Error> {
+        Ok(self.patch_definition_tags(definition, changes).await?.encode())
     }
 
-    async fn versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
-        self.list_versions(line).await
+    async fn versions(&self, definition: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
+        self.list_versions(definition).await
     }
 
     async fn publish(&self, publication: &Publication) -> Result<OperationHandle, Error> {
-        Ok(self.put_version(publication).await?.write())
+        Ok(self.put_version(publication).await?.encode())
     }
 
     async fn set_excluded(
         &self,
-        line: &DefinitionName,
+        definition: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<OperationHandle, Error> {
-        Ok(self.patch_exclusion(line, number, excluded).await?.write())
+        Ok(self.patch_exclusion(definition, number, excluded).await?.encode())
     }
 
-    async fn delete_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<OperationHandle, Error> {
-        Ok(self.remove_version(line, number).await?.write())
+    async fn delete_version(
+        &self,
+        definition: &DefinitionName,
+        number: &VersionNumber,
+    ) -> Result<OperationHandle, Error> {
+        Ok(self.remove_version(definition, number).await?.encode())
     }
 
     async fn set_recipe(
@@ -127,35 +131,35 @@ impl Factory for Azure {
         change: &RecipeChange,
         revision: &Revision,
     ) -> Result<OperationHandle, Error> {
-        Ok(self.patch_recipe(pool, change, revision).await?.write())
+        Ok(self.patch_recipe(pool, change, revision).await?.encode())
     }
 
     async fn put_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Result<OperationHandle, Error> {
-        Ok(self.put_back_extension(pool, saved).await?.write())
+        Ok(self.restore_extension(pool, saved).await?.encode())
     }
 
     async fn remove_extension(&self, pool: &PoolName, extension: &str) -> Result<OperationHandle, Error> {
-        Ok(self.delete_extension(pool, extension).await?.write())
+        Ok(self.delete_extension(pool, extension).await?.encode())
     }
 
     async fn tag_pool(&self, pool: &Pool, changes: &Tags) -> Result<OperationHandle, Error> {
-        Ok(self.patch_tags(pool, changes).await?.write())
+        Ok(self.patch_tags(pool, changes).await?.encode())
     }
 
     async fn add_instances(&self, pool: &Pool, more: u32) -> Result<OperationHandle, Error> {
-        Ok(self.patch_capacity(pool, more).await?.write())
+        Ok(self.patch_capacity(pool, more).await?.encode())
     }
 
     async fn remove_instances(&self, pool: &PoolName, instances: &[InstanceId]) -> Result<OperationHandle, Error> {
-        Ok(self.delete_instances(pool, instances).await?.write())
+        Ok(self.delete_instances(pool, instances).await?.encode())
     }
 
     async fn create_canary(&self, canary: &Canary) -> Result<OperationHandle, Error> {
-        Ok(self.put_canary(canary).await?.write())
+        Ok(self.put_canary(canary).await?.encode())
     }
 
     async fn delete_canary(&self, canary: &CanaryName) -> Result<OperationHandle, Error> {
-        Ok(self.delete_canary_set(canary).await?.write())
+        Ok(self.delete_canary_set(canary).await?.encode())
     }
 
     async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {

@@ -1,10 +1,10 @@
-//! Where images for launches stand.
+//! Published image versions for launches.
 
 use kiln_types::{FactoryError, ImageCatalog, ImageVersion, PublishedVersion, Sourced, VersionState};
 
-use super::{Azure, lacking};
+use super::{Azure, missing_field};
 use crate::arm::{Api, Call, Error, ResourceId};
-use crate::models::shelf::{CommunityVersion, NodeImageVersion, seconds};
+use crate::models::published::{CommunityVersion, NodeImageVersion, seconds};
 use crate::models::version::Version;
 
 impl Azure {
@@ -51,15 +51,15 @@ impl ImageCatalog for Azure {
             Err(error) if error.not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
-        let read = listed.into_iter().map(|version| version.read().map_err(lacking(&id)));
+        let read = listed.into_iter().map(|version| version.read().map_err(missing_field(&id)));
         let versions = read.collect::<Result<Vec<ImageVersion>, _>>()?;
-        let value = versions.iter().filter_map(|version| usable(version, id.name(), location)).collect();
+        let value = versions.iter().filter_map(|version| published_in(version, id.name(), location)).collect();
         Ok(Sourced { value, call: format!("GET {path}") })
     }
 }
 
-/// A version that machines of the region can start from.
-fn usable(version: &ImageVersion, definition: &str, location: &str) -> Option<PublishedVersion> {
+/// Converts a version, if machines in the region can be created from it.
+fn published_in(version: &ImageVersion, definition: &str, location: &str) -> Option<PublishedVersion> {
     let plain = |name: &str| name.replace(' ', "").to_ascii_lowercase();
     let region = version.regions.iter().find(|region| plain(&region.region) == plain(location))?;
     (version.state == VersionState::Succeeded && region.complete).then(|| PublishedVersion {

@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_types::{Instance, InstanceId, OsDisk, PoolName, PowerDown, Protection, Revision};
 
-use super::{Azure, lacking};
-use crate::arm::{Api, Call, Error, Handle, Kind, ResourceId};
+use super::{Azure, missing_field};
+use crate::arm::{Api, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::disk::Disk;
 use crate::models::instance::{ProtectionPolicy, PutProperties, ScaleSetVm, ScaleSetVmPut};
 
-/// What to change in an instance; what is `None` stays as it is.
+/// The properties to change in an instance. `None` keeps the current value.
 #[derive(Default)]
 struct Change {
     protection: Option<ProtectionPolicy>,
@@ -24,14 +24,14 @@ impl Azure {
         vms.into_iter()
             .map(|vm| {
                 let id = id.child("virtualMachines", &vm.instance_id)?;
-                vm.read(&self.scope).map_err(lacking(&id))
+                vm.read(&self.scope).map_err(missing_field(&id))
             })
             .collect()
     }
 
     pub(super) async fn get_instance(&self, pool: &PoolName, instance: &InstanceId) -> Result<Instance, Error> {
         let id = self.instance(pool, instance)?;
-        self.get_vm(&id, "instanceView").await?.read(&self.scope).map_err(lacking(&id))
+        self.get_vm(&id, "instanceView").await?.read(&self.scope).map_err(missing_field(&id))
     }
 
     async fn get_vm(&self, id: &ResourceId, expand: &'static str) -> Result<ScaleSetVm, Error> {
@@ -39,7 +39,7 @@ impl Azure {
     }
 
     pub(super) async fn get_os_disk(&self, pool_instance: &Instance) -> Result<OsDisk, Error> {
-        let missing = || Error::Lacks {
+        let missing = || Error::MissingField {
             resource: pool_instance.node_name.clone(),
             field: "properties.storageProfile.osDisk.managedDisk.id",
         };
@@ -61,7 +61,8 @@ impl Azure {
         self.put_instance(pool, &instance.id, instance.revision.as_ref(), change).await
     }
 
-    /// Gives an instance other user data, which it sees at its next look, and returns what it is afterwards.
+    /// Replaces the user data of an instance and returns the updated instance. The instance sees it the next time it queries the metadata
+    /// service.
     pub async fn set_user_data(
         &self,
         pool: &PoolName,
@@ -72,8 +73,8 @@ impl Azure {
         self.put_instance(pool, &instance.id, instance.revision.as_ref(), change).await
     }
 
-    /// An instance has no PATCH. What is put is the least that a PUT takes, with the readable rest of what it could drop (tags, the other of
-    /// the two properties); what it must keep is compared with what it was.
+    /// Updates an instance. Instances have no PATCH, so this sends the smallest accepted PUT plus the readable fields that it would
+    /// otherwise drop (tags and the other of the two properties), then compares the fields that must not have changed.
     async fn put_instance(
         &self,
         pool: &PoolName,
@@ -82,7 +83,7 @@ impl Azure {
         change: Change,
     ) -> Result<Instance, Error> {
         let id = self.instance(pool, instance)?;
-        let seen = seen.ok_or_else(|| lacking(&id)("etag"))?;
+        let seen = seen.ok_or_else(|| missing_field(&id)("etag"))?;
         let before = self.get_vm(&id, "userData").await?;
         let protection = change.protection.or(before.properties.protection_policy);
         let user_data = change.user_data.or_else(|| before.properties.user_data.clone());
@@ -92,16 +93,16 @@ impl Azure {
             properties: PutProperties { protection_policy: protection, user_data: user_data.clone() },
         };
         let call = Call::put(id.as_str(), Api::Compute, &body).if_match(seen);
-        let handle = self.arm.begin(&call, Kind::Write, id.as_str()).await?;
+        let handle = self.arm.begin(&call, OperationKind::Write, id.as_str()).await?;
         self.arm.settle(&handle).await?;
 
         let after = self.get_vm(&id, "userData").await?;
         if let Some(field) = before.differs_in(&after) {
-            return Err(Error::NotKept { resource: id.to_string(), field });
+            return Err(Error::UnintendedChange { resource: id.to_string(), field });
         }
         let differs = |field, as_before| {
             let resource = id.to_string();
-            if as_before { Error::NotApplied { resource, field } } else { Error::NotKept { resource, field } }
+            if as_before { Error::Unchanged { resource, field } } else { Error::UnintendedChange { resource, field } }
         };
         let (was, is) = (&before.properties, &after.properties);
         if is.user_data != user_data {
@@ -117,17 +118,17 @@ impl Azure {
     pub(super) async fn stop(&self, pool: &PoolName, instance: &InstanceId, how: PowerDown) -> Result<Handle, Error> {
         let id = self.instance(pool, instance)?;
         let call = match how {
-            // A clean shutdown: the disk is copied next.
+            // A clean shutdown, because a snapshot of the disk follows.
             PowerDown::KeepHardware => {
-                Call::post_repeatable(id.action("poweroff"), Api::Compute).query("skipShutdown", "false")
+                Call::post_idempotent(id.action("poweroff"), Api::Compute).query("skipShutdown", "false")
             }
-            PowerDown::Deallocate => Call::post_repeatable(id.action("deallocate"), Api::Compute),
+            PowerDown::Deallocate => Call::post_idempotent(id.action("deallocate"), Api::Compute),
         };
-        self.arm.begin(&call, Kind::Act, id.as_str()).await
+        self.arm.begin(&call, OperationKind::Act, id.as_str()).await
     }
 
     pub(super) async fn begin_start(&self, pool: &PoolName, instance: &InstanceId) -> Result<Handle, Error> {
         let id = self.instance(pool, instance)?;
-        self.arm.begin(&Call::post_repeatable(id.action("start"), Api::Compute), Kind::Act, id.as_str()).await
+        self.arm.begin(&Call::post_idempotent(id.action("start"), Api::Compute), OperationKind::Act, id.as_str()).await
     }
 }

@@ -1,4 +1,4 @@
-//! Single machines: a VM, its network interface, its disk.
+//! Single machines: a VM with its network interface and disk.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,15 @@ use kiln_types::{
 };
 
 use super::{Azure, COMPUTE, NETWORK};
-use crate::arm::{Api, BadResourceId, Call, Error, Handle, Kind, ResourceId};
+use crate::arm::{Api, BadResourceId, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::machine::{InterfacePut, MachinePut, Part};
 use crate::models::patch::TagPatch;
 
-/// Marks each part of a machine with the machine's name, so that a fragment is found to belong to it.
+/// Tag with the machine's name on each of its resources, so that the leftovers of an interrupted launch can be attributed.
 const MACHINE_TAG: &str = "kiln-machine";
 
-/// The ids of a machine's parts. They follow from its name, so that a creation that was killed is completed and not doubled.
+/// The ids of a machine's resources. They follow from its name, so that repeating an interrupted creation completes it instead of creating
+/// a second machine.
 struct Parts {
     vm: ResourceId,
     interface: ResourceId,
@@ -49,19 +50,21 @@ impl Machines for Azure {
         tags.insert(MACHINE_TAG.to_owned(), spec.name.as_str().to_owned());
 
         let handle = if let Some(vm) = self.find_part(&parts.vm, Api::Compute).await? {
-            must_be_ours(&vm, &tags)?;
-            // Custom data cannot be put a second time; what began goes on.
-            Handle::watching(Kind::Write, parts.vm.as_str(), Api::Compute)
+            check_owner(&vm, &tags)?;
+            // Custom data cannot be changed by a second PUT, so the running creation is awaited.
+            Handle::watching(OperationKind::Write, parts.vm.as_str(), Api::Compute)
         } else {
             if let Some(interface) = self.find_part(&parts.interface, Api::Network).await? {
-                must_be_ours(&interface, &tags)?;
+                check_owner(&interface, &tags)?;
             }
-            let interface = self.put(&parts.interface, &InterfacePut::of(spec, &tags)).await?;
+            let interface = self.put(&parts.interface, &InterfacePut::new(spec, &tags)).await?;
             self.arm.settle(&interface).await?;
-            self.put(&parts.vm, &MachinePut::of(spec, &tags, parts.interface.as_str(), parts.disk.name())).await?
+            self.put(&parts.vm, &MachinePut::new(spec, &tags, parts.interface.as_str(), parts.disk.name())).await?
         };
         self.arm.settle(&handle).await?;
-        self.describe(&spec.name).await?.ok_or_else(|| Error::Lacks { resource: parts.vm.to_string(), field: "id" })
+        self.describe(&spec.name)
+            .await?
+            .ok_or_else(|| Error::MissingField { resource: parts.vm.to_string(), field: "id" })
     }
 
     async fn confirm(&self, name: &MachineName) -> Result<(), Error> {
@@ -70,9 +73,10 @@ impl Machines for Azure {
         if vm.tags.get(LAUNCH_TAG).is_some_and(|word| word == LAUNCH_DONE) {
             return Ok(());
         }
-        // Azure takes the tags of a patch for all that there are.
-        let patch = TagPatch::of(&vm.tags, &Tags::from([(LAUNCH_TAG.to_owned(), LAUNCH_DONE.to_owned())]));
-        let handle = self.arm.begin(&Call::patch(id.as_str(), Api::Compute, &patch), Kind::Write, id.as_str()).await?;
+        // A PATCH replaces all tags of this resource type.
+        let patch = TagPatch::new(&vm.tags, &Tags::from([(LAUNCH_TAG.to_owned(), LAUNCH_DONE.to_owned())]));
+        let handle =
+            self.arm.begin(&Call::patch(id.as_str(), Api::Compute, &patch), OperationKind::Write, id.as_str()).await?;
         self.arm.settle(&handle).await
     }
 
@@ -93,7 +97,7 @@ impl Machines for Azure {
         ] {
             let parts: Vec<Part> = self.arm.list(&Call::get(self.scope.collection(provider, kind), api)).await?;
             for part in parts.into_iter().filter(|part| part.tags.get(tag).is_some_and(|v| v == value)) {
-                // What carries the tag and no machine's name was not made here and is left alone.
+                // A resource with the tag but without a machine name was not created here and is ignored.
                 let Some(name) = part.tags.get(MACHINE_TAG).and_then(|name| name.parse().ok()) else { continue };
                 let (vm, others) = machines.entry(name).or_default();
                 if kind == "virtualMachines" { *vm = Some(part) } else { others.push(part) }
@@ -104,22 +108,22 @@ impl Machines for Azure {
 
     async fn delete(&self, name: &MachineName) -> Result<(), Error> {
         let parts = self.parts(name)?;
-        // The disk has the name that was asked for, unless the machine says otherwise.
+        // The disk has the requested name, unless the VM reports another.
         let vm = self.find_part(&parts.vm, Api::Compute).await?;
         let disk = vm.as_ref().and_then(Part::os_disk).map_or(Ok(parts.disk), str::parse)?;
         self.delete_part(&parts.vm, Api::Compute).await?;
-        // They go with the machine; after a killed creation there was none.
+        // Azure deletes both with the VM. If the creation was interrupted there may be no VM.
         self.delete_part(&parts.interface, Api::Network).await?;
         self.delete_part(&disk, Api::Disk).await
     }
 
     async fn collect(&self, machine: &Machine, tag: &str, value: &str) -> Result<(), Error> {
-        let ours = |part: &Part| {
+        let is_ours = |part: &Part| {
             part.tags.get(tag).is_some_and(|v| v == value)
                 && part.tags.get(MACHINE_TAG).is_some_and(|name| name == machine.name.as_str())
         };
         let mut own_disk = None;
-        // A machine lets go of its interface and disk only when it is gone: first in the list of parts, and first here.
+        // Interface and disk can be deleted only after the VM. The list of resources starts with the VM.
         for id in &machine.parts {
             let id: ResourceId = id.parse()?;
             let api = match id.value_of("networkInterfaces") {
@@ -128,8 +132,8 @@ impl Machines for Azure {
                 None => Api::Compute,
             };
             let Some(part) = self.find_part(&id, api).await? else { continue };
-            // A disk that our machine says is its own needs no tag.
-            if !ours(&part) && own_disk.as_ref() != Some(&id) {
+            // A disk that the VM lists as its OS disk needs no tag.
+            if !is_ours(&part) && own_disk.as_ref() != Some(&id) {
                 continue;
             }
             if let Some(disk) = part.os_disk() {
@@ -141,17 +145,17 @@ impl Machines for Azure {
     }
 }
 
-/// Refuses to write over what another owner, or nobody that is known here, made under the same name.
-fn must_be_ours(part: &Part, tags: &Tags) -> Result<(), Error> {
+/// Refuses to overwrite a resource that another owner created under the same name.
+fn check_owner(part: &Part, tags: &Tags) -> Result<(), Error> {
     let same = |tag: &str| part.tags.get(tag) == tags.get(tag);
     if same(MACHINE_TAG) && same(OWNER_TAG) {
         return Ok(());
     }
     let found = match part.tags.get(OWNER_TAG) {
-        Some(owner) => format!("a resource of `{owner}`"),
-        None => "a resource that nobody launched here".to_owned(),
+        Some(owner) => format!("a resource that belongs to `{owner}`"),
+        None => "a resource that kiln did not create".to_owned(),
     };
-    Err(Error::InTheWay { resource: part.id.clone(), found })
+    Err(Error::NameTaken { resource: part.id.clone(), found })
 }
 
 fn assemble(name: MachineName, vm: Option<Part>, others: &[Part]) -> Option<Machine> {

@@ -2,8 +2,8 @@
 
 use kiln_types::{InstanceId, Pool, PoolName, RecipeChange, Revision, SavedExtension, Tags};
 
-use super::{Azure, COMPUTE, lacking};
-use crate::arm::{Api, Call, Error, Handle, Kind, ResourceId};
+use super::{Azure, COMPUTE, missing_field};
+use crate::arm::{Api, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::extension::{ExtensionModel, ExtensionPut};
 use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch};
 use crate::models::scale_set::ScaleSet;
@@ -15,7 +15,7 @@ impl Azure {
         sets.into_iter()
             .map(|set| {
                 let id = self.scope.resource(COMPUTE, "virtualMachineScaleSets", &set.name)?;
-                set.read(&self.scope).map_err(lacking(&id))
+                set.read(&self.scope).map_err(missing_field(&id))
             })
             .collect()
     }
@@ -23,7 +23,7 @@ impl Azure {
     pub(super) async fn get_pool(&self, pool: &PoolName) -> Result<Pool, Error> {
         let id = self.scale_set(pool)?;
         let set: ScaleSet = self.arm.get(&Call::get(id.as_str(), Api::Compute)).await?;
-        set.read(&self.scope).map_err(lacking(&id))
+        set.read(&self.scope).map_err(missing_field(&id))
     }
 
     pub(super) async fn patch_recipe(
@@ -33,18 +33,18 @@ impl Azure {
         seen: &Revision,
     ) -> Result<Handle, Error> {
         let id = self.scale_set(pool)?;
-        self.patch_scale_set(&id, &RecipePatch::of(change, &self.scope)?, seen).await
+        self.patch_scale_set(&id, &RecipePatch::new(change, &self.scope)?, seen).await
     }
 
     pub(super) async fn patch_tags(&self, pool: &Pool, changes: &Tags) -> Result<Handle, Error> {
         let id = self.scale_set(&pool.name)?;
-        let seen = pool.revision.as_ref().ok_or_else(|| lacking(&id)("etag"))?;
-        self.patch_scale_set(&id, &TagPatch::of(&pool.tags, changes), seen).await
+        let seen = pool.revision.as_ref().ok_or_else(|| missing_field(&id)("etag"))?;
+        self.patch_scale_set(&id, &TagPatch::new(&pool.tags, changes), seen).await
     }
 
     pub(super) async fn patch_capacity(&self, pool: &Pool, more: u32) -> Result<Handle, Error> {
         let id = self.scale_set(&pool.name)?;
-        let seen = pool.revision.as_ref().ok_or_else(|| lacking(&id)("etag"))?;
+        let seen = pool.revision.as_ref().ok_or_else(|| missing_field(&id)("etag"))?;
         self.patch_scale_set(&id, &CapacityPatch::to(pool.capacity.saturating_add(more)), seen).await
     }
 
@@ -55,33 +55,34 @@ impl Azure {
         seen: &Revision,
     ) -> Result<Handle, Error> {
         let call = Call::patch(id.as_str(), Api::Compute, patch).if_match(seen);
-        self.arm.begin(&call, Kind::Write, id.as_str()).await
+        self.arm.begin(&call, OperationKind::Write, id.as_str()).await
     }
 
-    /// By its own sub-resource, and only where none of its name is: the settings of one that is there could not be read before they were
-    /// overwritten. Azure declares no precondition for this resource, so the header is a hope and the read before it the check.
-    pub(super) async fn put_back_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Result<Handle, Error> {
+    /// Creates an extension as a sub-resource, and only if none of its name exists: the protected settings of an existing one cannot be
+    /// read, so overwriting it would lose them. Azure documents no precondition for this resource, so the preceding read is the actual
+    /// check and the header an additional one.
+    pub(super) async fn restore_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Result<Handle, Error> {
         let wanted = &saved.extension;
         let id = self.scale_set(pool)?.child("extensions", &wanted.name)?;
-        let body = ExtensionPut::whole(saved).map_err(lacking(&id))?;
+        let body = ExtensionPut::from_saved(saved).map_err(missing_field(&id))?;
         let found: Option<ExtensionModel> = self.arm.find(&Call::get(id.as_str(), Api::Compute)).await?;
         let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
         match found.map(ExtensionModel::read) {
             None => {
                 let call = Call::put(id.as_str(), Api::Compute, &body).if_absent();
-                self.arm.begin(&call, Kind::Write, id.as_str()).await
+                self.arm.begin(&call, OperationKind::Write, id.as_str()).await
             }
             Some(there) if same(&there.publisher, &wanted.publisher) && same(&there.kind, &wanted.kind) => {
-                Ok(Handle::begun(Kind::Write, id.as_str(), Api::Compute))
+                Ok(Handle::watching(OperationKind::Write, id.as_str(), Api::Compute))
             }
             Some(there) => {
-                let found = format!("an extension `{}` of `{}`", there.kind, there.publisher);
-                Err(Error::InTheWay { resource: id.to_string(), found })
+                let found = format!("extension `{}` of publisher `{}`", there.kind, there.publisher);
+                Err(Error::NameTaken { resource: id.to_string(), found })
             }
         }
     }
 
-    /// By its own sub-resource. Written back with the model, an extension would lose what cannot be read.
+    /// Deletes an extension as a sub-resource. Removing it by writing the model back would lose the protected settings of the others.
     pub(super) async fn delete_extension(&self, pool: &PoolName, extension: &str) -> Result<Handle, Error> {
         let id = self.scale_set(pool)?.child("extensions", extension)?;
         self.delete(&id, Api::Compute).await
@@ -89,9 +90,9 @@ impl Azure {
 
     pub(super) async fn delete_instances(&self, pool: &PoolName, instances: &[InstanceId]) -> Result<Handle, Error> {
         let id = self.scale_set(pool)?;
-        // An instance's number is never given again, so that deleting it twice deletes it once.
+        // Azure does not reuse instance numbers, so deleting twice is safe.
         let body = InstanceIds { instance_ids: instances.iter().map(InstanceId::as_str).collect() };
-        let call = Call::post_repeatable(id.action("delete"), Api::Compute).body(&body);
-        self.arm.begin(&call, Kind::Act, id.as_str()).await
+        let call = Call::post_idempotent(id.action("delete"), Api::Compute).body(&body);
+        self.arm.begin(&call, OperationKind::Act, id.as_str()).await
     }
 }

@@ -1,4 +1,4 @@
-//! Zone-redundant copies, else local ones.
+//! Fallback from zone-redundant to locally redundant image replicas.
 
 use kiln_types::{OperationHandle, Publication, Storage};
 
@@ -6,9 +6,9 @@ use super::Azure;
 use crate::arm::Error;
 
 impl Azure {
-    /// Publishes a version and waits for it. Where the region has no zones the failed version, which stays and blocks its name, is deleted
-    /// and the version published with local copies. Each begun publication is handed to `began`, for the journal, before it is waited for.
-    /// Returns how the copies are kept.
+    /// Publishes a version and waits for it. In a region without zones the publication fails and leaves a failed version that blocks its
+    /// name; it is deleted and the version published again with locally redundant replicas. Calls `began` with the handle of each
+    /// publication, for the journal, before waiting. Returns the storage that was used.
     pub async fn publish_or_fall_back(
         &self,
         publication: &Publication,
@@ -18,10 +18,10 @@ impl Azure {
         loop {
             let outcome = match self.put_version(&publication).await {
                 Ok(handle) => {
-                    began(&publication, &handle.write());
+                    began(&publication, &handle.encode());
                     self.arm.settle(&handle).await
                 }
-                // Some regions refuse at once what others accept and fail.
+                // Some regions reject zone redundancy at once, others accept it and fail later.
                 Err(error) => Err(error),
             };
             let Err(error) = outcome else { return Ok(publication.storage) };

@@ -1,4 +1,4 @@
-//! What is around the machines of a resource group.
+//! Networks, security groups and identities of a resource group.
 
 use kiln_types::{Network, Placement, ResourceGroup, Sourced};
 use serde::de::DeserializeOwned;

@@ -2,7 +2,7 @@
 
 use kiln_types::{Snapshot, SnapshotName, SnapshotRequest};
 
-use super::{Azure, COMPUTE, lacking};
+use super::{Azure, COMPUTE, missing_field};
 use crate::arm::{Api, BadResourceId, Call, Error, Handle, ResourceId};
 use crate::models::snapshot::{SnapshotPut, SnapshotResource};
 
@@ -12,13 +12,13 @@ impl Azure {
     }
 
     pub(super) async fn put_snapshot(&self, request: &SnapshotRequest) -> Result<Handle, Error> {
-        self.put(&self.snapshot(&request.name)?, &SnapshotPut::of(request)).await
+        self.put(&self.snapshot(&request.name)?, &SnapshotPut::new(request)).await
     }
 
     pub(super) async fn find_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
         let id = self.snapshot(name)?;
         let found: Option<SnapshotResource> = self.arm.find(&Call::get(id.as_str(), Api::Disk)).await?;
-        found.map(|snapshot| snapshot.read().map_err(lacking(&id))).transpose()
+        found.map(|snapshot| snapshot.read().map_err(missing_field(&id))).transpose()
     }
 
     pub(super) async fn delete_snapshot(&self, name: &SnapshotName) -> Result<Handle, Error> {

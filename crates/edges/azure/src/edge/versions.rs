@@ -2,31 +2,35 @@
 
 use kiln_types::{DefinitionName, FactoryError, ImageVersion, Publication, VersionNumber};
 
-use super::{Azure, lacking};
-use crate::arm::{Api, BadResourceId, Call, Error, Handle, Kind, ResourceId};
+use super::{Azure, missing_field};
+use crate::arm::{Api, BadResourceId, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::image_reference::definition_id;
 use crate::models::version::{Version, VersionPut};
 
 impl Azure {
-    pub(super) fn version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<ResourceId, BadResourceId> {
-        definition_id(&self.scope, line)?.child("versions", number.as_str())
+    pub(super) fn version(
+        &self,
+        definition: &DefinitionName,
+        number: &VersionNumber,
+    ) -> Result<ResourceId, BadResourceId> {
+        definition_id(&self.scope, definition)?.child("versions", number.as_str())
     }
 
     async fn get_version(&self, id: &ResourceId) -> Result<Version, Error> {
         self.arm.get(&Call::get(id.as_str(), Api::Gallery).query("$expand", "ReplicationStatus")).await
     }
 
-    pub(super) async fn list_versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
-        let line = definition_id(&self.scope, line)?;
-        let listed: Vec<Version> = match self.arm.list(&Call::get(line.action("versions"), Api::Gallery)).await {
+    pub(super) async fn list_versions(&self, definition: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
+        let definition = definition_id(&self.scope, definition)?;
+        let listed: Vec<Version> = match self.arm.list(&Call::get(definition.action("versions"), Api::Gallery)).await {
             Ok(versions) => versions,
             Err(error) if error.not_found() => Vec::new(),
             Err(error) => return Err(error),
         };
         let mut versions = Vec::with_capacity(listed.len());
         for mut version in listed {
-            let id = line.child("versions", &version.name)?;
-            // A list does not tell how far regions are; of a finished version they all are.
+            let id = definition.child("versions", &version.name)?;
+            // A list omits the progress of each region. A finished version needs no second request, since all its regions are finished.
             if !version.is_finished() {
                 version = match self.get_version(&id).await {
                     Ok(version) => version,
@@ -34,28 +38,32 @@ impl Azure {
                     Err(error) => return Err(error),
                 };
             }
-            versions.push(version.read().map_err(lacking(&id))?);
+            versions.push(version.read().map_err(missing_field(&id))?);
         }
         versions.sort_by(|a, b| a.number.cmp(&b.number));
         Ok(versions)
     }
 
     pub(super) async fn put_version(&self, publication: &Publication) -> Result<Handle, Error> {
-        self.put(&self.version(&publication.definition, &publication.number)?, &VersionPut::of(publication)).await
+        self.put(&self.version(&publication.definition, &publication.number)?, &VersionPut::new(publication)).await
     }
 
     pub(super) async fn patch_exclusion(
         &self,
-        line: &DefinitionName,
+        definition: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<Handle, Error> {
-        let id = self.version(line, number)?;
+        let id = self.version(definition, number)?;
         let patch = self.get_version(&id).await?.exclusion(excluded);
-        self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), Kind::Write, id.as_str()).await
+        self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), OperationKind::Write, id.as_str()).await
     }
 
-    pub(super) async fn remove_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<Handle, Error> {
-        self.delete(&self.version(line, number)?, Api::Gallery).await
+    pub(super) async fn remove_version(
+        &self,
+        definition: &DefinitionName,
+        number: &VersionNumber,
+    ) -> Result<Handle, Error> {
+        self.delete(&self.version(definition, number)?, Api::Gallery).await
     }
 }

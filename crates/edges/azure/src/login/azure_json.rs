@@ -1,4 +1,4 @@
-//! `azure.json`: what a node of a self-managed cluster knows of its cloud.
+//! `azure.json`, the cloud provider configuration on the nodes of a self-managed cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::error::LoginError;
 use super::json::JsonFile;
 use super::stack::read_stack_file;
 
-/// The client id that means a managed identity.
+/// The client id that selects a managed identity.
 const MANAGED: &str = "msi";
 
 #[derive(Default, Deserialize)]
@@ -28,19 +28,17 @@ struct Fields {
     user_assigned_identity_id: Option<String>,
 }
 
-/// What an `azure.json` says.
+/// The parsed contents of an `azure.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AzureJson {
     pub cloud: Cloud,
-    /// Who asks.
     pub identity: Identity,
     pub subscription: String,
-    /// The resource group.
     pub resource_group: String,
 }
 
 impl AzureJson {
-    /// Reads a file. A cloud of one's own is read from `azurestackcloud.json` beside it, unless another file is named.
+    /// Reads a file. For `AzureStackCloud` the endpoints are read from `stack_file`, by default `azurestackcloud.json` in the same folder.
     pub fn read(path: &Path, stack_file: Option<&Path>) -> Result<Self, LoginError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| LoginError::Read { path: path.to_owned(), source })?;
@@ -48,12 +46,12 @@ impl AzureJson {
         let fields: Fields = file.parse()?;
         let require = |field: &str, value: &Option<String>| {
             let value = value.as_deref().unwrap_or_default();
-            if value.is_empty() { Err(file.error(field, "is missing or empty")) } else { Ok(value.to_owned()) }
+            if value.is_empty() { Err(file.error(field, "missing or empty")) } else { Ok(value.to_owned()) }
         };
         let cloud_name = fields.cloud.clone().unwrap_or_default();
         let cloud = if cloud_name.eq_ignore_ascii_case("AzureStackCloud") {
-            let beside: PathBuf = path.with_file_name("azurestackcloud.json");
-            read_stack_file(stack_file.unwrap_or(&beside))?
+            let default: PathBuf = path.with_file_name("azurestackcloud.json");
+            read_stack_file(stack_file.unwrap_or(&default))?
         } else {
             cloud_name.parse().map_err(|bad: super::cloud::BadCloud| file.error("cloud", bad.to_string()))?
         };
@@ -61,7 +59,7 @@ impl AzureJson {
         let managed = fields.use_managed_identity_extension == Some(true) || client_id.eq_ignore_ascii_case(MANAGED);
         let identity = if managed {
             let client_id = fields.user_assigned_identity_id.clone().filter(|id| !id.is_empty());
-            Identity::Managed(client_id.map_or(ManagedIdentity::System, ManagedIdentity::of))
+            Identity::Managed(client_id.map_or(ManagedIdentity::System, ManagedIdentity::from_id))
         } else {
             Identity::ServicePrincipal(ServicePrincipal {
                 tenant: require("tenantId", &fields.tenant_id)?,
@@ -101,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_principal_is_read_and_its_secret_does_not_print() {
+    fn service_principal_is_read_and_its_secret_is_not_printed() {
         let json = read(PRINCIPAL).unwrap();
         let Identity::ServicePrincipal(principal) = &json.identity else { panic!("{json:?}") };
         assert_eq!((principal.tenant.as_str(), principal.secret.expose()), ("t", "hunter2"));
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_id_msi_means_a_managed_identity() {
+    fn client_id_msi_selects_the_managed_identity() {
         let json =
             read(r#"{"subscriptionId":"s","resourceGroup":"g","aadClientId":"msi","aadClientSecret":"msi"}"#).unwrap();
         assert_eq!(json.identity, Identity::Managed(ManagedIdentity::System));
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_may_be_named_by_its_resource_id() {
+    fn identity_can_be_selected_by_resource_id() {
         let id = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/i";
         let json = read(&format!(
             r#"{{"subscriptionId":"s","resourceGroup":"g","aadClientId":"msi","userAssignedIdentityID":"{id}"}}"#
@@ -133,25 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_told_with_file_line_column_and_field() {
+    fn errors_name_file_line_column_and_field() {
         for (from, to, expected) in [
-            ("\"hunter2\"", "\"\"", "azure.json:7:3: `aadClientSecret`: is missing or empty"),
-            (
-                "\"AzurePublicCloud\"",
-                "\"AzureMoonCloud\"",
-                "azure.json:2:3: `cloud`: cloud `AzureMoonCloud` is not known",
-            ),
+            ("\"hunter2\"", "\"\"", "azure.json:7:3: `aadClientSecret`: missing or empty"),
+            ("\"AzurePublicCloud\"", "\"AzureMoonCloud\"", "azure.json:2:3: `cloud`: unknown cloud `AzureMoonCloud`"),
             ("\"hunter2\"", "{\"x\": 12345}", "azure.json:7:21: `aadClientSecret`: expected a string"),
             ("\"g\",", "\"g\"", "azure.json:6:3: "),
-            ("  \"resourceGroup\": \"g\",\n", "", "azure.json:1:1: `resourceGroup`: is missing or empty"),
+            ("  \"resourceGroup\": \"g\",\n", "", "azure.json:1:1: `resourceGroup`: missing or empty"),
         ] {
             let text = read(&PRINCIPAL.replace(from, to)).unwrap_err().to_string();
-            assert!(text.contains(expected), "{text}\nshould have: {expected}");
+            assert!(text.contains(expected), "{text}\nexpected: {expected}");
         }
     }
 
     #[test]
-    fn a_wrong_value_is_not_repeated_since_it_may_be_a_secret() {
+    fn invalid_values_are_not_printed_because_they_may_be_secrets() {
         let text = read(&PRINCIPAL.replace("\"hunter2\"", "424242")).unwrap_err();
         assert!(!format!("{text} {text:?}").contains("424242"), "{text}");
     }

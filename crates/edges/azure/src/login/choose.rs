@@ -1,4 +1,4 @@
-//! Which way to log in, where several are open.
+//! Selection of the login method.
 
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,27 @@ use super::credential::{Identity, Login, ManagedIdentity, ServicePrincipal};
 use super::environment::Environment;
 use super::error::LoginError;
 
-/// What a user asks for.
+/// The login method that the user selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LoginChoice {
-    /// The first of these that is there: the named `azure.json`; a federated token file in the environment (workload identity); an
-    /// application's secret in the environment; the login of `az`. A managed identity is never guessed: off Azure, asking for one takes
-    /// over a minute to fail.
+    /// The first available of: the given `azure.json`, a federated token file in the environment (workload identity), a client secret in
+    /// the environment, the Azure CLI. A managed identity is never tried automatically: outside Azure the request takes over a minute to
+    /// fail.
     #[default]
     Automatic,
-    /// An `azure.json`.
     AzureJson(PathBuf),
-    /// The machine's own identity, or one that was given to it.
+    /// The system-assigned or a user-assigned identity of this machine.
     Managed(ManagedIdentity),
-    /// The workload identity of the environment.
+    /// The workload identity in the environment.
     Workload,
-    /// The application of the environment.
+    /// The service principal in the environment.
     Environment,
-    /// The login of `az`.
+    /// The account that is logged in to the Azure CLI.
     AzureCli,
 }
 
-/// Decides how to log in. `cloud` is the user's own word on the cloud, which counts before the file's; `AZURE_AUTHORITY_HOST` counts where
-/// the identity comes from the environment too, as the webhook that sets both expects.
+/// Resolves the login method. `cloud` is the user's choice and overrides the file's. `AZURE_AUTHORITY_HOST` applies if the identity also
+/// comes from the environment, as the workload identity webhook sets both.
 pub fn choose(
     choice: &LoginChoice,
     azure_json: Option<&Path>,
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_way_that_is_there_is_taken() {
+    fn automatic_choice_takes_the_first_available_method() {
         let token = (Environment::FEDERATED_TOKEN_FILE, "/var/run/token");
         let secret = (Environment::CLIENT_SECRET, "hunter2");
         let who = [(Environment::CLIENT_ID, "app"), (Environment::TENANT_ID, "t")];
@@ -112,21 +111,21 @@ mod tests {
         };
         assert_eq!(kind(&[who[0], who[1], token, secret]), "a workload identity");
         assert_eq!(kind(&[who[0], who[1], secret]), "a service principal");
-        assert_eq!(kind(&[who[0], who[1]]), "the login of `az`");
+        assert_eq!(kind(&[who[0], who[1]]), "the Azure CLI login");
         let missing = Path::new("/nowhere/azure.json");
         let error = choose(&LoginChoice::Automatic, Some(missing), None, &environment(&[secret])).unwrap_err();
         assert!(error.to_string().contains("/nowhere/azure.json"), "{error}");
     }
 
     #[test]
-    fn an_asked_for_way_that_lacks_something_names_it_and_tries_no_other() {
+    fn incomplete_explicit_choice_names_the_missing_variable() {
         let half = environment(&[(Environment::CLIENT_ID, "app"), (Environment::CLIENT_SECRET, "hunter2")]);
         let error = choose(&LoginChoice::Environment, None, None, &half).unwrap_err();
-        assert_eq!(error.to_string(), "environment variable `AZURE_TENANT_ID`: is not set");
+        assert_eq!(error.to_string(), "environment variable `AZURE_TENANT_ID`: not set");
     }
 
     #[test]
-    fn the_environments_authority_counts_for_the_environments_identities() {
+    fn authority_host_applies_to_identities_from_the_environment() {
         let all = environment(&[
             (Environment::CLIENT_ID, "app"),
             (Environment::CLIENT_SECRET, "hunter2"),
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_insecure_authority_is_refused_by_its_variables_name() {
+    fn insecure_authority_error_names_the_variable() {
         let bad = environment(&[(Environment::AUTHORITY_HOST, "http://login.example")]);
         let error = choose(&LoginChoice::Environment, None, None, &bad).unwrap_err().to_string();
         assert!(error.contains("AZURE_AUTHORITY_HOST"), "{error}");

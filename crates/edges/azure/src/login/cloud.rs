@@ -1,4 +1,4 @@
-//! Clouds and their endpoints.
+//! Azure clouds and their endpoints.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -6,42 +6,36 @@ use std::sync::Arc;
 use azure_core::cloud::{CloudConfiguration, CustomConfiguration};
 use azure_core::http::Url;
 
-/// A cloud that is not known, or whose endpoints cannot be used.
+/// An unknown cloud, or an endpoint that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCloud {
-    /// The name is none that is built in.
     #[error(
-        "cloud `{0}` is not known: AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, or AzureStackCloud with its file"
+        "unknown cloud `{0}`; expected `AzurePublicCloud`, `AzureUSGovernmentCloud`, `AzureChinaCloud` or `AzureStackCloud`"
     )]
     Name(String),
-    /// An endpoint is no URL, or not an encrypted one.
     #[error("{endpoint} `{url}` is not an `https` URL")]
-    Endpoint {
-        /// Which endpoint.
-        endpoint: &'static str,
-        url: String,
-    },
+    Endpoint { endpoint: &'static str, url: String },
 }
 
-/// Where a cloud logs in, where its resources are managed, and for whom a token is.
+/// The endpoints of a cloud, and the audience of its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cloud {
     pub name: String,
-    /// Where tokens come from.
+    /// The endpoint that issues tokens.
     pub authority: Url,
-    /// Where resources are managed.
+    /// The endpoint of Azure Resource Manager.
     pub arm: Url,
-    /// For whom a token for [`arm`](Self::arm) is.
+    /// The audience of tokens for [`arm`](Self::arm).
     pub audience: String,
 }
 
 impl Cloud {
-    /// A cloud of these endpoints.
+    /// Creates a cloud with these endpoints.
     pub fn custom(name: &str, authority: &str, arm: &str, audience: &str) -> Result<Self, BadCloud> {
         Ok(Self {
             name: name.to_owned(),
             authority: https("the authority", authority)?,
-            arm: https("the resource manager's endpoint", arm)?,
+            arm: https("the Resource Manager endpoint", arm)?,
             audience: audience.to_owned(),
         })
     }
@@ -50,12 +44,12 @@ impl Cloud {
         Self::custom(name, authority, arm, arm).expect("built-in endpoints are URLs")
     }
 
-    /// Azure as most know it.
+    /// Azure's public cloud.
     pub fn public() -> Self {
         Self::built_in("AzurePublicCloud", "https://login.microsoftonline.com/", "https://management.azure.com/")
     }
 
-    /// Azure for the government of the United States.
+    /// Azure US Government.
     pub fn us_government() -> Self {
         Self::built_in(
             "AzureUSGovernmentCloud",
@@ -64,22 +58,22 @@ impl Cloud {
         )
     }
 
-    /// Azure in China.
+    /// Azure operated by 21Vianet in China.
     pub fn china() -> Self {
         Self::built_in("AzureChinaCloud", "https://login.chinacloudapi.cn/", "https://management.chinacloudapi.cn/")
     }
 
-    /// The same cloud with another authority.
+    /// Replaces the authority.
     pub fn with_authority(self, authority: &str) -> Result<Self, BadCloud> {
         Ok(Self { authority: https("the authority", authority)?, ..self })
     }
 
-    /// What a token is asked for.
+    /// Returns the OAuth scope of tokens for ARM.
     pub fn scope(&self) -> String {
         format!("{}/.default", self.audience.trim_end_matches('/'))
     }
 
-    /// The cloud as the credentials know it.
+    /// Returns the configuration for `azure_identity`.
     pub(crate) fn configuration(&self) -> Arc<CloudConfiguration> {
         let mut custom = CustomConfiguration::default();
         custom.authority_host = self.authority.to_string();
@@ -87,7 +81,7 @@ impl Cloud {
     }
 }
 
-/// Both families of names: those of `azure.json` and those of `az`.
+/// Accepts the names that `azure.json` uses and those of the Azure CLI.
 impl FromStr for Cloud {
     type Err = BadCloud;
 
@@ -112,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clouds_have_their_names_of_both_families_and_their_own_endpoints() {
+    fn cloud_names_of_azure_json_and_azure_cli_are_accepted() {
         for (name, arm) in [
             ("AzurePublicCloud", "https://management.azure.com/"),
             ("AzureCloud", "https://management.azure.com/"),
@@ -126,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_asked_for_the_clouds_own_audience() {
+    fn token_scope_uses_the_audience_of_the_cloud() {
         assert_eq!(Cloud::china().scope(), "https://management.chinacloudapi.cn/.default");
     }
 
     #[test]
-    fn an_endpoint_without_encryption_is_refused() {
+    fn endpoints_must_use_https() {
         let bad = Cloud::custom("c", "https://login.example", "http://arm.example", "a").unwrap_err();
         assert!(bad.to_string().contains("http://arm.example"), "{bad}");
     }

@@ -1,4 +1,4 @@
-//! The ways to prove who asks.
+//! Identities and their credentials.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use kiln_types::Secret;
 
 use super::cloud::Cloud;
 use super::error::LoginError;
-use super::renewing::Renewing;
+use super::renewing::RenewingCredential;
 
-/// An application with a secret.
+/// An application with a client secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePrincipal {
     pub tenant: String,
@@ -24,78 +24,74 @@ pub struct ServicePrincipal {
     pub secret: Secret,
 }
 
-/// Which of a machine's identities.
+/// An identity of the machine that kiln runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagedIdentity {
     System,
-    /// One that was given to it, by its client id.
     ClientId(String),
-    /// One that was given to it, by its resource id.
     ResourceId(String),
 }
 
 impl ManagedIdentity {
-    /// Tells the two kinds of id apart.
-    pub fn of(id: String) -> Self {
+    /// Distinguishes resource ids, which start with a slash, from client ids.
+    pub fn from_id(id: String) -> Self {
         if id.starts_with('/') { Self::ResourceId(id) } else { Self::ClientId(id) }
     }
 }
 
-/// Who asks.
+/// The identity that kiln uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// An application with a secret.
     ServicePrincipal(ServicePrincipal),
-    /// The machine that we run on.
+    /// An identity of this machine.
     Managed(ManagedIdentity),
-    /// A Kubernetes service account that the directory trusts.
+    /// A Kubernetes service account that the tenant trusts.
     Workload {
         tenant: String,
         client_id: String,
-        /// The file with the service account's token; it is read again as the token changes.
+        /// The file with the service account's token. It is read again when the token changes.
         token_file: PathBuf,
     },
-    /// Whoever is logged in to `az`.
+    /// The account that is logged in to the Azure CLI.
     AzureCli {
-        /// The directory, where it is not the default.
+        /// The tenant, if not the default one.
         tenant: Option<String>,
     },
 }
 
 impl Identity {
-    /// Its kind, in words.
+    /// Describes the kind of identity, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::ServicePrincipal(_) => "a service principal",
             Self::Managed(_) => "a managed identity",
             Self::Workload { .. } => "a workload identity",
-            Self::AzureCli { .. } => "the login of `az`",
+            Self::AzureCli { .. } => "the Azure CLI login",
         }
     }
 }
 
-/// Who asks, and which cloud.
+/// The identity and the cloud.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     pub cloud: Cloud,
-    /// Who asks.
     pub identity: Identity,
 }
 
 impl Login {
-    /// The credential. What can be wrong with its parts is found here, before anything is started.
-    pub fn credential(&self, http: &Arc<dyn HttpClient>) -> Result<Arc<Renewing>, LoginError> {
-        self.credential_running(http, &new_executor())
+    /// Creates the credential. Invalid parts are reported here, before the first request.
+    pub fn credential(&self, http: &Arc<dyn HttpClient>) -> Result<Arc<RenewingCredential>, LoginError> {
+        self.credential_with_executor(http, &new_executor())
     }
 
-    /// The same, with somebody else to run `az` where that is asked.
-    pub fn credential_running(
+    /// Like [`Self::credential`], with another executor for `az`.
+    pub fn credential_with_executor(
         &self,
         http: &Arc<dyn HttpClient>,
-        programs: &Arc<dyn Executor>,
-    ) -> Result<Arc<Renewing>, LoginError> {
-        let (login, http, programs) = (self.clone(), http.clone(), programs.clone());
-        Renewing::new(move || login.build(&http, &programs))
+        executor: &Arc<dyn Executor>,
+    ) -> Result<Arc<RenewingCredential>, LoginError> {
+        let (login, http, executor) = (self.clone(), http.clone(), executor.clone());
+        RenewingCredential::new(move || login.build(&http, &executor))
             .map(Arc::new)
             .map_err(|error| LoginError::Credential { identity: self.identity.kind(), problem: error.to_string() })
     }
@@ -103,7 +99,7 @@ impl Login {
     fn build(
         &self,
         http: &Arc<dyn HttpClient>,
-        programs: &Arc<dyn Executor>,
+        executor: &Arc<dyn Executor>,
     ) -> azure_core::Result<Arc<dyn TokenCredential>> {
         let client_options = ClientOptions {
             transport: Some(Transport::new(http.clone())),
@@ -141,7 +137,7 @@ impl Login {
             }
             Identity::AzureCli { tenant } => AzureCliCredential::new(Some(AzureCliCredentialOptions {
                 tenant_id: tenant.clone(),
-                executor: Some(programs.clone()),
+                executor: Some(executor.clone()),
                 ..AzureCliCredentialOptions::default()
             }))?,
         })

@@ -1,4 +1,4 @@
-//! A cloud tells its own endpoints.
+//! Discovery of a cloud's endpoints.
 
 use azure_core::http::{HttpClient, Method, Request, Url};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::cloud::Cloud;
 use super::error::LoginError;
 
-/// Of this version the answer is one object; older ones and some proxies give a list of clouds.
+/// With this version the response is a single object. Older versions and some proxies return a list of clouds.
 const API_VERSION: &str = "2022-09-01";
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct Authentication {
     audiences: Vec<String>,
 }
 
-/// Asks the resource manager at `arm` for the endpoints of its cloud. No token is needed, and none is sent.
+/// Queries the Resource Manager at `arm` for the endpoints of its cloud. The request carries no token.
 pub async fn discover(http: &dyn HttpClient, arm: &Url) -> Result<Cloud, LoginError> {
     let mut url = arm.clone();
     url.set_path("/metadata/endpoints");
@@ -43,10 +43,11 @@ pub async fn discover(http: &dyn HttpClient, arm: &Url) -> Result<Cloud, LoginEr
     let status = answer.status();
     let raw = answer.try_into_raw_response().await.map_err(|e| failed(e.to_string()))?;
     if !status.is_success() {
-        return Err(failed(format!("it answers {status}")));
+        return Err(failed(format!("the response is {status}")));
     }
     let endpoints = serde_json::from_slice(raw.body().as_ref()).map_err(|e| failed(e.to_string()))?;
-    let metadata = pick(endpoints, arm).ok_or_else(|| failed("it knows no cloud with this endpoint".into()))?;
+    let metadata =
+        pick(endpoints, arm).ok_or_else(|| failed("the response lists no cloud with this endpoint".into()))?;
     let audience = metadata.authentication.audiences.first().map_or_else(|| arm.as_str(), String::as_str);
     let name = metadata.name.as_deref().unwrap_or("custom");
     Ok(Cloud::custom(name, &metadata.authentication.login_endpoint, arm.as_str(), audience)?)
@@ -73,10 +74,10 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Says(&'static str);
+    struct FixedResponse(&'static str);
 
     #[async_trait::async_trait]
-    impl HttpClient for Says {
+    impl HttpClient for FixedResponse {
         async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
             assert_eq!(request.url().as_str(), "https://arm.example/metadata/endpoints?api-version=2022-09-01");
             Ok(AsyncRawResponse::from_bytes(StatusCode::Ok, Headers::new(), self.0))
@@ -84,7 +85,7 @@ mod tests {
     }
 
     async fn discover_from(answer: &'static str) -> Result<Cloud, LoginError> {
-        let http: Arc<dyn HttpClient> = Arc::new(Says(answer));
+        let http: Arc<dyn HttpClient> = Arc::new(FixedResponse(answer));
         discover(http.as_ref(), &Url::parse("https://arm.example/").unwrap()).await
     }
 
@@ -93,7 +94,7 @@ mod tests {
         {"name":"sim","resourceManager":"https://arm.example/","authentication":{"loginEndpoint":"https://login.example","audiences":["https://aud.example/"]}}]"#;
 
     #[tokio::test]
-    async fn endpoints_are_learnt_from_one_object_and_from_a_list() {
+    async fn endpoints_are_read_from_an_object_or_a_list() {
         for answer in [ONE, MANY] {
             let cloud = discover_from(answer).await.unwrap();
             assert_eq!((cloud.name.as_str(), cloud.authority.as_str()), ("sim", "https://login.example/"));
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_without_this_endpoint_is_no_answer() {
+    async fn list_without_the_endpoint_is_an_error() {
         let error = discover_from("[]").await.unwrap_err().to_string();
         assert!(error.contains("https://arm.example/metadata/endpoints"), "{error}");
     }

@@ -1,35 +1,35 @@
-//! Environment variables, as a value.
+//! Environment variables as a value.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::error::LoginError;
 
-/// A copy of the environment. A program takes it once; nothing else reads the process's own.
+/// A copy of the environment. The program creates it once; nothing else reads the process environment.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
-/// The variables that are looked at.
+/// The variables that kiln reads.
 impl Environment {
-    /// The application's id.
+    /// Client id of the application.
     pub const CLIENT_ID: &'static str = "AZURE_CLIENT_ID";
-    /// The application's secret.
+    /// Client secret of the application.
     pub const CLIENT_SECRET: &'static str = "AZURE_CLIENT_SECRET";
-    /// The directory.
+    /// Tenant id.
     pub const TENANT_ID: &'static str = "AZURE_TENANT_ID";
-    /// Where tokens come from.
+    /// Endpoint that issues tokens.
     pub const AUTHORITY_HOST: &'static str = "AZURE_AUTHORITY_HOST";
-    /// The file with a Kubernetes service account's token.
+    /// File with the token of a Kubernetes service account.
     pub const FEDERATED_TOKEN_FILE: &'static str = "AZURE_FEDERATED_TOKEN_FILE";
 
-    /// A variable's value; an empty one counts as none.
+    /// Returns the value of a variable. An empty value counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|v| !v.is_empty())
     }
 
-    /// A variable that must be there.
+    /// Returns the value of a required variable.
     pub fn require(&self, name: &'static str) -> Result<&str, LoginError> {
-        self.get(name).ok_or_else(|| LoginError::Variable { name, problem: "is not set".into() })
+        self.get(name).ok_or_else(|| LoginError::Variable { name, problem: "not set".into() })
     }
 }
 

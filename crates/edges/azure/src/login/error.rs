@@ -1,63 +1,56 @@
-//! What is wrong with what a user gave. All of it is known before anything is started.
+//! Errors in the login configuration. All but [`LoginError::Discovery`] are detected before the first request.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::cloud::BadCloud;
+use super::environment::Environment;
 
-/// A place in a file, counted from 1.
+/// A position in a file, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     pub line: usize,
-    /// The column, in bytes.
+    /// In bytes.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// What is wrong with what a user gave.
+/// An error in the login configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    /// A file does not say what it must.
-    #[error("{}:{place}: `{field}`: {problem}", path.display())]
-    Field {
-        path: PathBuf,
-        place: Place,
-        field: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// An environment variable is missing or wrong.
+    #[error("{}:{position}: `{field}`: {problem}", path.display())]
+    Field { path: PathBuf, position: Position, field: String, problem: String },
     #[error("environment variable `{name}`: {problem}")]
-    Variable {
-        name: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A cloud that is not known.
+    Variable { name: &'static str, problem: String },
     #[error(transparent)]
     Cloud(#[from] BadCloud),
-    /// The credential refuses its parts.
     #[error("cannot log in with {identity}: {problem}")]
-    Credential {
-        /// What was tried.
-        identity: &'static str,
-        /// Why not.
-        problem: String,
-    },
-    /// A cloud did not tell its endpoints.
-    #[error("cannot learn the endpoints of `{url}`: {problem}")]
-    Discovery {
-        /// What was asked.
-        url: String,
-        /// Why not.
-        problem: String,
-    },
+    Credential { identity: &'static str, problem: String },
+    #[error("cannot discover the endpoints of `{url}`: {problem}")]
+    Discovery { url: String, problem: String },
+}
+
+impl LoginError {
+    /// Returns the command or setting that helps, for a `hint:` line.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Variable { name, .. } => Some(format!(
+                "set `{name}`, or unset `{}` and `{}` to use the login of `az login`",
+                Environment::CLIENT_SECRET,
+                Environment::FEDERATED_TOKEN_FILE
+            )),
+            Self::Cloud(BadCloud::Name(_)) => {
+                Some("for a custom cloud use `AzureStackCloud` with an `azurestackcloud.json`".to_owned())
+            }
+            Self::Discovery { .. } => Some("check `KILN_ARM_ENDPOINT` and `KILN_CA_FILE`".to_owned()),
+            Self::Cloud(_) | Self::Read { .. } | Self::Field { .. } | Self::Credential { .. } => None,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A credential that can forget.
+//! A credential that can drop its cached token.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,16 @@ use azure_core::credentials::{AccessToken, TokenCredential, TokenRequestOptions}
 
 type Make = dyn Fn() -> azure_core::Result<Arc<dyn TokenCredential>> + Send + Sync;
 
-/// A credential that is made anew when its token was refused.
+/// A credential that is recreated after its token was rejected.
 ///
-/// The credentials of `azure_identity` keep a token until its time is nearly over and cannot be told that it is no good any more.
-pub struct Renewing {
+/// The credentials of `azure_identity` cache a token until shortly before it expires and offer no way to invalidate it.
+pub struct RenewingCredential {
     make: Box<Make>,
     current: Mutex<Option<Arc<dyn TokenCredential>>>,
 }
 
-impl Renewing {
-    /// Makes the first credential now, so that wrong parts are found now.
+impl RenewingCredential {
+    /// Creates the first credential immediately, so that configuration errors are reported early.
     pub fn new(
         make: impl Fn() -> azure_core::Result<Arc<dyn TokenCredential>> + Send + Sync + 'static,
     ) -> azure_core::Result<Self> {
@@ -25,7 +25,7 @@ impl Renewing {
         Ok(Self { make: Box::new(make), current: Mutex::new(Some(first)) })
     }
 
-    /// Throws the credential and its token away.
+    /// Drops the credential and its token.
     pub fn forget(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -41,14 +41,14 @@ impl Renewing {
     }
 }
 
-impl fmt::Debug for Renewing {
+impl fmt::Debug for RenewingCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Renewing")
+        f.write_str("RenewingCredential")
     }
 }
 
 #[async_trait]
-impl TokenCredential for Renewing {
+impl TokenCredential for RenewingCredential {
     async fn get_token(
         &self,
         scopes: &[&str],

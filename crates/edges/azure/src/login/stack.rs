@@ -1,4 +1,4 @@
-//! `azurestackcloud.json`: the endpoints of a cloud of one's own.
+//! `azurestackcloud.json`, the endpoints of an Azure Stack cloud.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ struct StackFile {
     service_management_endpoint: String,
 }
 
-/// Reads a cloud from a file of this form. Other fields of it (graph, registry, vault, storage) name services that are not used here.
+/// Reads the endpoints of a cloud. The file's other fields (graph, registry, key vault, storage) name services that kiln does not use.
 pub fn read_stack_file(path: &Path) -> Result<Cloud, LoginError> {
     let text = std::fs::read_to_string(path).map_err(|source| LoginError::Read { path: path.to_owned(), source })?;
     let file = JsonFile { path, text: &text };
@@ -28,12 +28,12 @@ pub fn read_stack_file(path: &Path) -> Result<Cloud, LoginError> {
         ("resourceManagerEndpoint", &stack.resource_manager_endpoint),
     ] {
         if value.is_empty() {
-            return Err(file.error(field, "is missing or empty"));
+            return Err(file.error(field, "missing or empty"));
         }
     }
     let audience =
         Some(&stack.service_management_endpoint).filter(|s| !s.is_empty()).unwrap_or(&stack.resource_manager_endpoint);
-    // An on-premises directory writes its tenant-less path `/adfs` into the endpoint; the host alone is the authority.
+    // An on-premises directory (AD FS) appends `/adfs` to the endpoint. Only the host is the authority.
     let authority = stack.active_directory_endpoint.trim_end_matches('/').trim_end_matches("/adfs");
     Cloud::custom(&stack.name, authority, &stack.resource_manager_endpoint, audience).map_err(|bad| match &bad {
         super::cloud::BadCloud::Endpoint { endpoint: "the authority", .. } => {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_of_ones_own_is_read_from_its_file() {
+    fn custom_cloud_is_read_from_its_file() {
         let cloud = read(
             r#"{"name": "AzureStackCloud", "activeDirectoryEndpoint": "https://adfs.local.example/adfs", "graphEndpoint": "https://graph.local.example/",
                 "resourceManagerEndpoint": "https://management.local.example/", "serviceManagementEndpoint": "https://management.adfs.example/1234",
@@ -68,11 +68,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_file_is_told_with_its_place() {
+    fn errors_name_the_position_in_the_file() {
         let error = read("{\n  \"activeDirectoryEndpoint\": \"https://a.example\",\n  \"resourceManagerEndpoint\": \"http://m.example\"\n}").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("azurestackcloud.json:3:3: `resourceManagerEndpoint`"), "{text}");
         let text = read("{}").unwrap_err().to_string();
-        assert!(text.contains(":1:1: `activeDirectoryEndpoint`: is missing"), "{text}");
+        assert!(text.contains(":1:1: `activeDirectoryEndpoint`: missing"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the caller's roles grant, and what a scale set refers to.
+//! The caller's permissions, and the resources that a scale set refers to.
 
 use std::collections::BTreeSet;
 
@@ -24,13 +24,13 @@ impl PermissionModel {
     }
 }
 
-/// A scale set, as far as it refers to resources of others. Where in the model a reference stands does not matter.
+/// A scale set, searched for references to other resources wherever they appear in the model.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct References(Map<String, Value>);
 
 impl References {
-    /// Each resource that a write of the model uses, with the action that it takes.
+    /// Returns each resource that a write of the model uses, with the action that the caller needs on it.
     pub(crate) fn linked(&self) -> Vec<Linked> {
         let mut found = BTreeSet::new();
         self.0.iter().for_each(|(key, value)| walk(key, value, &mut found));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_resource_that_a_model_uses_is_found_once_with_the_action_that_it_takes() {
+    fn linked_resources_are_found_once_with_their_action() {
         let references: References = serde_json::from_value(json!({
             "id": "/the/set",
             "identity": {"type": "UserAssigned", "userAssignedIdentities": {"/identity": {"principalId": "p"}}},

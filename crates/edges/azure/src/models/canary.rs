@@ -1,4 +1,4 @@
-//! The scale set of a canary: made from what can be read of a pool's model.
+//! The scale set of a canary, derived from the readable part of a pool's model.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use super::extension::ExtensionPut;
 use super::image_reference::ImageReference;
 use super::{Reference, or_default};
 
-/// What a canary takes over from a pool, and nothing else: no load balancer, no public address, no spare capacity, no policy that acts by itself.
+/// The part of a pool's model that its canary copies. Load balancers, public addresses, spare capacity and automatic policies are left out
+/// on purpose.
 #[derive(Deserialize)]
 pub(crate) struct Template {
     location: String,
@@ -127,7 +128,7 @@ struct AddressProperties {
     private_ip_address_version: Option<String>,
 }
 
-/// The only scale set that is ever put. Its call carries `If-None-Match: *`.
+/// The only scale set body that kiln PUTs. The request carries `If-None-Match: *`.
 #[derive(Serialize)]
 pub(crate) struct CanaryPut {
     location: String,
@@ -187,20 +188,20 @@ struct PutExtensions {
 }
 
 impl CanaryPut {
-    pub(crate) fn of(canary: &Canary, image: ImageReference, template: Template, extensions: &[Extension]) -> Self {
+    pub(crate) fn new(canary: &Canary, image: ImageReference, template: Template, extensions: &[Extension]) -> Self {
         let mut tags = canary.tags.clone();
         tags.insert(CANARY_TAG.to_owned(), canary.pool.as_str().to_owned());
         let Properties { single_placement_group, platform_fault_domain_count, virtual_machine_profile: profile } =
             template.properties;
         let copied: Vec<ExtensionPut> =
-            extensions.iter().filter(|e| can_be_copied(e)).map(ExtensionPut::copy).collect();
+            extensions.iter().filter(|e| is_copyable(e)).map(ExtensionPut::for_canary).collect();
         Self {
             location: template.location,
             zones: template.zones,
             tags,
             sku: Sku { capacity: 1, ..template.sku },
             plan: template.plan,
-            identity: template.identity.map(Identity::bare),
+            identity: template.identity.map(Identity::without_read_only_fields),
             properties: PutProperties {
                 orchestration_mode: "Uniform",
                 overprovision: false,
@@ -209,7 +210,7 @@ impl CanaryPut {
                 platform_fault_domain_count,
                 virtual_machine_profile: PutProfile {
                     os_profile: OsProfile {
-                        // The pool's own prefix would give the canary the name of the pool's first node, and so its Node object.
+                        // With the pool's own prefix the canary would get the name of the pool's first node, and thereby its Node object.
                         computer_name_prefix: canary.name.to_string(),
                         custom_data: STANDARD.encode(NO_OP_CUSTOM_DATA),
                         ..profile.os_profile
@@ -229,15 +230,15 @@ impl CanaryPut {
 }
 
 impl Identity {
-    /// What is read of an assigned identity is read-only; its name is what gives it to a machine.
-    fn bare(mut self) -> Self {
+    /// Drops the read-only fields of assigned identities. Only the keys are needed to assign them.
+    fn without_read_only_fields(mut self) -> Self {
         self.user_assigned_identities.values_mut().for_each(Map::clear);
         self
     }
 }
 
-/// A copy must not run the pool's script, nor miss settings that cannot be read.
-fn can_be_copied(extension: &Extension) -> bool {
+/// Returns whether the canary may have this extension: not the pool's script, and none with protected settings, since those cannot be read.
+fn is_copyable(extension: &Extension) -> bool {
     !extension.is_custom_script() && !extension.may_have_hidden_settings
 }
 
@@ -296,11 +297,11 @@ mod tests {
             extension("vault", "Microsoft.Azure.KeyVault", "KeyVaultForLinux", true),
             extension("health", "Microsoft.ManagedServices", "ApplicationHealthLinux", false),
         ];
-        serde_json::to_value(CanaryPut::of(&canary, ImageReference::by_id("/exact"), template, &extensions)).unwrap()
+        serde_json::to_value(CanaryPut::new(&canary, ImageReference::by_id("/exact"), template, &extensions)).unwrap()
     }
 
     #[test]
-    fn a_canary_is_one_instance_of_the_exact_version_with_nothing_that_carries_traffic() {
+    fn canary_has_one_instance_of_the_exact_version_and_receives_no_traffic() {
         let put = put();
         assert_eq!(put["sku"]["capacity"], 1);
         assert_eq!(put["tags"], json!({"kiln-run": "r1", "kiln-canary-of": "pool"}));
@@ -309,7 +310,7 @@ mod tests {
         assert_eq!(profile["osProfile"]["customData"], "I2Nsb3VkLWNvbmZpZwo=");
         assert_eq!(
             profile["osProfile"]["computerNamePrefix"], "kiln-canary-r1",
-            "else its node has a name of the pool's"
+            "otherwise its node would have the name of a pool node"
         );
         let text = put.to_string();
         for absent in [
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_keeps_what_a_node_needs_to_boot_and_to_reach_its_cluster() {
+    fn canary_keeps_what_a_node_needs_to_boot_and_join() {
         let put = put();
         let profile = &put["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["dataDisks"][0]["diskSizeGB"], 64, "fstab may name it");
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_runs_no_script_and_no_extension_whose_settings_cannot_be_read() {
+    fn canary_has_no_script_extension_and_none_with_hidden_settings() {
         let put = put();
         let extensions =
             put["properties"]["virtualMachineProfile"]["extensionProfile"]["extensions"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! A disk, as far as it tells which machines can boot it.
+//! A disk, with the properties that decide which machines can boot it.
 
 use kiln_types::{Architecture, Generation, OsDisk};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ impl Disk {
             id: self.id,
             generation: generation(p.hyper_v_generation.as_deref()),
             architecture: self::architecture(architecture.as_deref()),
-            // A confidential disk's word says how it is encrypted.
+            // The security type of a confidential disk also names its encryption.
             security_type: match security.as_deref() {
                 Some(word) if word.starts_with("ConfidentialVM") => kiln_types::SecurityType::Confidential,
                 word => security_type(word),
@@ -51,7 +51,7 @@ impl Disk {
     }
 }
 
-/// Both words are absent on resources older than the property: those are of the first generation, and x64.
+/// Resources older than these two properties lack them; those are generation 1 and x64.
 pub(crate) fn generation(word: Option<&str>) -> Generation {
     if word == Some("V2") { Generation::V2 } else { Generation::V1 }
 }

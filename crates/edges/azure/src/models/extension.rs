@@ -1,4 +1,4 @@
-//! An extension of a scale set: as it is read and as it is put.
+//! An extension of a scale set.
 
 use kiln_types::{Extension, SavedExtension, Secret};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ struct Properties {
     rest: Map<String, Value>,
 }
 
-/// Extensions that are known to take no protected settings. ARM never returns them, so that any other may have some.
+/// Extensions that are known to have no protected settings. ARM never returns protected settings, so any other extension may have some.
 const OPEN_EXTENSIONS: &[(&str, &str)] = &[
     ("microsoft.aks", "compute.aks.linux.billing"),
     ("microsoft.aks", "compute.aks-engine.linux.billing"),
@@ -37,7 +37,7 @@ const OPEN_EXTENSIONS: &[(&str, &str)] = &[
 
 const FROM_VAULT: &str = "protectedSettingsFromKeyVault";
 
-/// What can be read and written of an extension besides its own fields; all else that a read gives is Azure's.
+/// Writable fields that kiln saves as they are. All other fields of a response are read-only.
 const OTHERS: [&str; 4] = ["enableAutomaticUpgrade", "forceUpdateTag", FROM_VAULT, "suppressFailures"];
 
 impl ExtensionModel {
@@ -61,7 +61,7 @@ impl ExtensionModel {
     }
 }
 
-/// An extension to be put. It has no `Debug`: its protected settings are secret.
+/// The body of an extension. It has no `Debug` implementation because protected settings are secret.
 #[derive(Serialize)]
 pub(crate) struct ExtensionPut {
     name: String,
@@ -88,8 +88,8 @@ struct PutProperties {
 }
 
 impl ExtensionPut {
-    /// What a canary takes over: no order, since what came before may not be copied, and no upgrade by itself.
-    pub(crate) fn copy(extension: &Extension) -> Self {
+    /// Creates the copy for a canary: without an order, because preceding extensions may be missing, and without automatic upgrades.
+    pub(crate) fn for_canary(extension: &Extension) -> Self {
         Self {
             name: extension.name.clone(),
             properties: PutProperties {
@@ -105,8 +105,8 @@ impl ExtensionPut {
         }
     }
 
-    /// All of a saved extension; an error is the field that holds no JSON.
-    pub(crate) fn whole(saved: &SavedExtension) -> Result<Self, &'static str> {
+    /// Creates the body of a saved extension. An error names the field that is not valid JSON.
+    pub(crate) fn from_saved(saved: &SavedExtension) -> Result<Self, &'static str> {
         let extension = &saved.extension;
         let json = |text: Option<&str>, field| text.map(serde_json::from_str::<Value>).transpose().map_err(|_| field);
         let secret = saved.protected_settings.as_ref();
@@ -115,7 +115,7 @@ impl ExtensionPut {
             Some(Value::Object(others)) => others,
             Some(_) => return Err("others"),
         };
-        let Self { name, properties } = Self::copy(extension);
+        let Self { name, properties } = Self::for_canary(extension);
         let properties = PutProperties {
             settings: json(extension.settings.as_deref(), "settings")?,
             protected_settings: json(secret.map(Secret::expose), "protectedSettings")?,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_is_put_back_with_all_that_could_be_read_and_what_could_not() {
+    fn saved_extension_is_restored_with_its_hidden_settings() {
         let mut model = json!({"name": "script", "properties": {
             "publisher": "Microsoft.Azure.Extensions", "type": "CustomScript", "typeHandlerVersion": "2.0",
             "autoUpgradeMinorVersion": true, "settings": {"fileUris": []}, "provisionAfterExtensions": ["first"],
@@ -151,22 +151,23 @@ mod tests {
             extension: read(shown),
             protected_settings: Some(Secret::new(r#"{"commandToExecute":"join"}"#)),
         };
-        let put = serde_json::to_value(ExtensionPut::whole(&saved).unwrap_or_else(|field| panic!("{field}"))).unwrap();
+        let put =
+            serde_json::to_value(ExtensionPut::from_saved(&saved).unwrap_or_else(|field| panic!("{field}"))).unwrap();
         model["properties"]["protectedSettings"] = json!({"commandToExecute": "join"});
         assert_eq!(put, model);
     }
 
     #[test]
-    fn settings_that_are_no_json_are_named_and_not_shown() {
+    fn invalid_settings_are_named_but_not_printed() {
         let saved = SavedExtension {
             extension: read(json!({"name": "x", "properties": {}})),
             protected_settings: Some(Secret::new("hunter2")),
         };
-        assert_eq!(ExtensionPut::whole(&saved).err(), Some("protectedSettings"));
+        assert_eq!(ExtensionPut::from_saved(&saved).err(), Some("protectedSettings"));
     }
 
     #[test]
-    fn an_extension_that_may_hide_settings_is_told_by_publisher_type_and_vault() {
+    fn hidden_settings_are_recognized_by_publisher_type_and_key_vault() {
         let hides = |publisher: &str, kind: &str, vault: Value| {
             read(json!({"name": "x", "properties": {"publisher": publisher, "type": kind, (FROM_VAULT): vault}}))
                 .may_have_hidden_settings

@@ -1,4 +1,4 @@
-//! A gallery: as it is read and as it is made.
+//! Request and response bodies of a gallery.
 
 use kiln_types::Gallery;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ struct Properties {
 }
 
 impl GalleryModel {
-    /// The gallery; an error is the field that is missing.
+    /// Converts the response. An error names the missing field.
     pub(crate) fn read(self) -> Result<Gallery, &'static str> {
         Ok(Gallery {
             name: self.name.parse().map_err(|_| "name")?,
@@ -40,7 +40,7 @@ struct PutProperties<'a> {
 }
 
 impl<'a> GalleryPut<'a> {
-    pub(crate) fn of(gallery: &'a Gallery) -> Self {
+    pub(crate) fn new(gallery: &'a Gallery) -> Self {
         Self { location: &gallery.location, properties: PutProperties { description: &gallery.description } }
     }
 }

@@ -1,4 +1,4 @@
-//! Where an image comes from, as Azure writes it.
+//! An image reference.
 
 use kiln_types::{DefinitionName, ImageSource, MarketplaceImage, VersionNumber};
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ pub(crate) struct ImageReference {
     exact_version: Option<String>,
 }
 
-/// A reference in a patch: it names the image in one way and takes back every other. Left out, the other names would stay, and Azure refuses
-/// an id beside a publisher.
+/// An image reference in a PATCH. It sets one way of naming the image and nulls all others; otherwise the old ones would remain, and Azure
+/// rejects an id combined with a publisher.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ImagePatch {
@@ -56,7 +56,7 @@ impl From<ImageReference> for ImagePatch {
     }
 }
 
-/// Ids of images that others share begin so, unlike those of resources.
+/// Prefixes of images in shared and community galleries. They are not resource ids.
 const SHARED: &str = "/SharedGalleries/";
 const COMMUNITY: &str = "/CommunityGalleries/";
 
@@ -69,8 +69,8 @@ impl ImageReference {
         Self { id: Some(id.into()), ..Self::default() }
     }
 
-    /// Any id, by the name that its gallery asks for.
-    pub(crate) fn anywhere(id: &str) -> Self {
+    /// Creates a reference from an id, in the field that its kind of gallery requires.
+    pub(crate) fn from_any_id(id: &str) -> Self {
         if begins(id, SHARED) {
             return Self { shared_gallery_image_id: Some(id.to_owned()), ..Self::default() };
         }
@@ -80,13 +80,13 @@ impl ImageReference {
         Self::by_id(id)
     }
 
-    pub(crate) fn of(source: &ImageSource, scope: &Scope) -> Result<Self, BadResourceId> {
+    pub(crate) fn from_source(source: &ImageSource, scope: &Scope) -> Result<Self, BadResourceId> {
         Ok(match source {
-            ImageSource::Definition(line) => Self::by_id(definition_id(scope, line)?),
-            ImageSource::ExactVersion(line, number) => {
-                Self::by_id(definition_id(scope, line)?.child("versions", number.as_str())?)
+            ImageSource::Definition(definition) => Self::by_id(definition_id(scope, definition)?),
+            ImageSource::ExactVersion(definition, number) => {
+                Self::by_id(definition_id(scope, definition)?.child("versions", number.as_str())?)
             }
-            ImageSource::Other(id) => Self::anywhere(id),
+            ImageSource::Other(id) => Self::from_any_id(id),
             ImageSource::Marketplace(image) => Self {
                 publisher: Some(image.publisher.clone()),
                 offer: Some(image.offer.clone()),
@@ -97,15 +97,15 @@ impl ImageReference {
         })
     }
 
-    /// The image that a pool names.
+    /// Returns the image that a pool uses.
     pub(crate) fn source(&self, scope: &Scope) -> ImageSource {
         let shared = self.shared_gallery_image_id.as_ref().or(self.community_gallery_image_id.as_ref());
         match self.id.as_ref().or(shared) {
-            Some(id) => line_of(id, scope).map_or_else(
+            Some(id) => definition_of(id, scope).map_or_else(
                 || ImageSource::Other(id.clone()),
-                |(line, number)| match number {
-                    Some(number) => ImageSource::ExactVersion(line, number),
-                    None => ImageSource::Definition(line),
+                |(definition, number)| match number {
+                    Some(number) => ImageSource::ExactVersion(definition, number),
+                    None => ImageSource::Definition(definition),
                 },
             ),
             None => ImageSource::Marketplace(MarketplaceImage {
@@ -117,13 +117,14 @@ impl ImageReference {
         }
     }
 
-    /// The image that an instance was made from: where the pool names a line, the version that it was then.
+    /// Returns the image that an instance was created from. If the pool uses an image definition, this is the version that `latest`
+    /// resolved to at that time.
     pub(crate) fn exact_source(&self, scope: &Scope) -> ImageSource {
         let exact = self.exact_version.as_deref().filter(|v| !v.is_empty());
         match (self.source(scope), exact) {
-            (ImageSource::Definition(line), Some(exact)) => match exact.parse() {
-                Ok(number) => ImageSource::ExactVersion(line, number),
-                Err(_) => ImageSource::Definition(line),
+            (ImageSource::Definition(definition), Some(exact)) => match exact.parse() {
+                Ok(number) => ImageSource::ExactVersion(definition, number),
+                Err(_) => ImageSource::Definition(definition),
             },
             (ImageSource::Marketplace(image), Some(exact)) => {
                 ImageSource::Marketplace(MarketplaceImage { version: exact.to_owned(), ..image })
@@ -133,21 +134,23 @@ impl ImageReference {
     }
 }
 
-/// The id of a line of this resource group.
-pub(crate) fn definition_id(scope: &Scope, line: &DefinitionName) -> Result<ResourceId, BadResourceId> {
-    scope.resource("Microsoft.Compute", "galleries", line.gallery.as_str())?.child("images", &line.definition)
+/// Returns the id of an image definition in this resource group.
+pub(crate) fn definition_id(scope: &Scope, definition: &DefinitionName) -> Result<ResourceId, BadResourceId> {
+    scope
+        .resource("Microsoft.Compute", "galleries", definition.gallery.as_str())?
+        .child("images", &definition.definition)
 }
 
-/// The line, and the version if it names one, of an id in this resource group.
-fn line_of(id: &str, scope: &Scope) -> Option<(DefinitionName, Option<VersionNumber>)> {
+/// Parses an id in this resource group into the image definition and, if present, the version.
+fn definition_of(id: &str, scope: &Scope) -> Option<(DefinitionName, Option<VersionNumber>)> {
     let id: ResourceId = id.parse().ok()?;
-    if !scope.holds(&id) {
+    if !scope.contains(&id) {
         return None;
     }
     let gallery = id.value_of("galleries")?.parse().ok()?;
     let definition = id.value_of("images")?.to_owned();
     let number = match id.value_of("versions") {
-        // The two ways to say "the newest".
+        // Both forms mean the newest version.
         None | Some("latest") => None,
         Some(version) => Some(version.parse().ok()?),
     };
@@ -158,7 +161,7 @@ fn line_of(id: &str, scope: &Scope) -> Option<(DefinitionName, Option<VersionNum
 mod tests {
     use super::*;
 
-    const LINE: &str =
+    const DEFINITION: &str =
         "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/galleries/SIG_rg/images/kamino-p-prototype";
 
     fn scope() -> Scope {
@@ -170,22 +173,22 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_a_line_a_version_or_something_else() {
-        let line = DefinitionName { gallery: "SIG_rg".parse().unwrap(), definition: "kamino-p-prototype".into() };
+    fn ids_are_parsed_as_definition_version_or_other() {
+        let definition = DefinitionName { gallery: "SIG_rg".parse().unwrap(), definition: "kamino-p-prototype".into() };
         let by = |id: String| ImageReference::by_id(id).source(&scope());
-        assert_eq!(by(LINE.into()), ImageSource::Definition(line.clone()));
-        assert_eq!(by(format!("{LINE}/versions/latest")), ImageSource::Definition(line.clone()));
+        assert_eq!(by(DEFINITION.into()), ImageSource::Definition(definition.clone()));
+        assert_eq!(by(format!("{DEFINITION}/versions/latest")), ImageSource::Definition(definition.clone()));
         assert_eq!(
-            by(format!("{LINE}/versions/2026.11.05")),
-            ImageSource::ExactVersion(line, "2026.11.05".parse().unwrap())
+            by(format!("{DEFINITION}/versions/2026.11.05")),
+            ImageSource::ExactVersion(definition, "2026.11.05".parse().unwrap())
         );
-        let foreign = LINE.replace("RG", "other");
+        let foreign = DEFINITION.replace("RG", "other");
         assert_eq!(by(foreign.clone()), ImageSource::Other(foreign));
     }
 
     #[test]
-    fn an_instance_says_which_version_latest_was_for_it() {
-        let reference = read(&format!(r#"{{"id":"{LINE}","exactVersion":"2026.11.05"}}"#));
+    fn exact_source_is_the_version_that_latest_resolved_to() {
+        let reference = read(&format!(r#"{{"id":"{DEFINITION}","exactVersion":"2026.11.05"}}"#));
         assert!(
             matches!(reference.exact_source(&scope()), ImageSource::ExactVersion(_, v) if v.as_str() == "2026.11.05")
         );
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_others_share_is_written_as_it_was_read() {
+    fn shared_images_round_trip() {
         for (field, id) in [
             ("communityGalleryImageId", "/CommunityGalleries/g/Images/i/Versions/latest"),
             ("sharedGalleryImageId", "/SharedGalleries/g/Images/i"),
@@ -202,15 +205,15 @@ mod tests {
             let json = format!(r#"{{"{field}":"{id}"}}"#);
             let source = read(&json).source(&scope());
             assert_eq!(source, ImageSource::Other(id.to_owned()));
-            let written = serde_json::to_string(&ImageReference::of(&source, &scope()).unwrap()).unwrap();
+            let written = serde_json::to_string(&ImageReference::from_source(&source, &scope()).unwrap()).unwrap();
             assert_eq!(written, json);
         }
     }
 
     #[test]
-    fn what_is_written_names_the_image_in_one_way_only() {
-        let source = ImageReference::by_id(LINE).source(&scope());
-        let written = serde_json::to_value(ImageReference::of(&source, &scope()).unwrap()).unwrap();
+    fn reference_names_the_image_in_one_way_only() {
+        let source = ImageReference::by_id(DEFINITION).source(&scope());
+        let written = serde_json::to_value(ImageReference::from_source(&source, &scope()).unwrap()).unwrap();
         let expected =
             "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute/galleries/SIG_rg/images/kamino-p-prototype";
         assert_eq!(written, serde_json::json!({ "id": expected }));

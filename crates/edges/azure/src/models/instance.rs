@@ -1,4 +1,4 @@
-//! An instance of a scale set: as it is read, and the little of it that is ever put.
+//! An instance of a scale set, and the few fields of it that kiln writes.
 
 use kiln_types::{Instance, InstanceId, PowerState, Protection, Provisioning, Revision, Tags};
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ struct InstanceStatus {
     code: Option<String>,
 }
 
-/// What is put. An instance has no PATCH; this is all of it that is ever written.
+/// The body of the PUT. Instances have no PATCH, and kiln writes no other fields.
 #[derive(Serialize)]
 pub(crate) struct ScaleSetVmPut<'a> {
     pub(crate) location: &'a str,
@@ -118,7 +118,7 @@ pub(crate) struct PutProperties {
 }
 
 impl ScaleSetVm {
-    /// The instance; an error is the field that is missing.
+    /// Converts the response. An error names the missing field.
     pub(crate) fn read(self, scope: &Scope) -> Result<Instance, &'static str> {
         let p = self.properties;
         let id: InstanceId = self.instance_id.parse().map_err(|_| "instanceId")?;
@@ -143,7 +143,7 @@ impl ScaleSetVm {
         })
     }
 
-    /// What a write of protection or user data must not have changed; the first that it did.
+    /// Returns the first field that a write of protection or user data changed unintentionally.
     pub(crate) fn differs_in(&self, after: &Self) -> Option<&'static str> {
         let (a, b) = (&self.properties, &after.properties);
         let name = |p: &Properties| p.os_profile.as_ref().and_then(|o| o.computer_name.clone());

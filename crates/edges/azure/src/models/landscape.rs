@@ -1,4 +1,4 @@
-//! Networks, identities, and where a scale set's machines are: as they are read.
+//! Networks, identities, and the placement of a scale set's machines.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ impl From<PlacedScaleSet> for Placement {
         let interfaces = set.properties.virtual_machine_profile.network_profile.network_interface_configurations;
         let mut subnets = Vec::new();
         let mut security_groups = Vec::new();
-        // A scale set with one interface, or an interface with one address, need not call it primary.
+        // `primary` may be missing if there is a single interface or a single address.
         for interface in interfaces.into_iter().map(|one| one.properties).filter(|one| one.primary != Some(false)) {
             security_groups.extend(interface.network_security_group.map(|group| group.id));
             let addresses = interface.ip_configurations.into_iter().map(|one| one.properties);
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_set_says_where_its_machines_are_and_as_whom() {
+    fn placement_has_network_and_identity_of_the_scale_set() {
         let set: PlacedScaleSet = serde_json::from_value(json!({
             "name": "pool",
             "identity": {"type": "UserAssigned", "userAssignedIdentities": {"/i": {"clientId": "c"}}},
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subnet_without_an_id_has_the_one_that_follows_from_its_network() {
+    fn missing_subnet_id_is_derived_from_the_network() {
         let network: NetworkModel = serde_json::from_value(json!({
             "id": "/n", "properties": {"resourceGuid": "", "subnets": [{"name": "a"}, {"id": "/n/subnets/b"}]},
         }))

@@ -1,4 +1,4 @@
-//! A single machine and its network interface: as they are read and as they are made.
+//! A single machine and its network interface.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::image_reference::ImageReference;
 use super::{Reference, or_default};
 
-/// A part of a machine: what is read of a VM, an interface or a disk.
+/// The common fields of a VM, network interface or disk.
 #[derive(Deserialize)]
 pub(crate) struct Part {
     pub(crate) id: String,
@@ -46,7 +46,7 @@ struct PartManagedDisk {
 }
 
 impl Part {
-    /// The OS disk that a VM says it has.
+    /// Returns the id of the OS disk that a VM reports.
     pub(crate) fn os_disk(&self) -> Option<&str> {
         self.properties.storage_profile.as_ref()?.os_disk.as_ref()?.managed_disk.as_ref()?.id.as_deref()
     }
@@ -88,7 +88,7 @@ struct ReferenceTo<'a> {
 }
 
 impl<'a> InterfacePut<'a> {
-    pub(crate) fn of(spec: &'a MachineSpec, tags: &'a Tags) -> Self {
+    pub(crate) fn new(spec: &'a MachineSpec, tags: &'a Tags) -> Self {
         Self {
             location: &spec.location,
             tags,
@@ -120,7 +120,7 @@ pub(crate) struct MachinePut<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::zero_sized_map_values, reason = "the value that Azure takes is an empty object")]
+#[expect(clippy::zero_sized_map_values, reason = "Azure expects empty objects as values")]
 struct Identity<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
@@ -234,7 +234,7 @@ struct Security<'a> {
 }
 
 impl<'a> MachinePut<'a> {
-    pub(crate) fn of(spec: &'a MachineSpec, tags: &'a Tags, interface: &'a str, disk: &'a str) -> Self {
+    pub(crate) fn new(spec: &'a MachineSpec, tags: &'a Tags, interface: &'a str, disk: &'a str) -> Self {
         let spot = spec.priority == Priority::Spot;
         Self {
             location: &spec.location,
@@ -247,11 +247,11 @@ impl<'a> MachinePut<'a> {
             properties: MachineProperties {
                 hardware_profile: Hardware { vm_size: &spec.size },
                 storage_profile: Storage {
-                    image_reference: ImageReference::anywhere(&spec.image),
+                    image_reference: ImageReference::from_any_id(&spec.image),
                     os_disk: OsDisk {
                         name: disk,
                         create_option: "FromImage",
-                        // Disk and interface go with the machine: less is left behind when a deletion is killed.
+                        // Azure deletes disk and interface with the VM, so an interrupted deletion leaves less behind.
                         delete_option: "Delete",
                         disk_size: spec.disk.size_gib,
                         managed_disk: ManagedDisk {

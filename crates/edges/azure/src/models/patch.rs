@@ -1,4 +1,4 @@
-//! Changed leaves of a scale set. There is no type for the PUT of one that exists.
+//! PATCH bodies of a scale set. A type for the PUT of an existing one is missing on purpose.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +14,8 @@ pub(crate) struct TagPatch {
 }
 
 impl TagPatch {
-    /// All tags go along: whether a patch of tags merges them or replaces them depends on the provider.
-    pub(crate) fn of(present: &Tags, changes: &Tags) -> Self {
+    /// Sends all tags, because it depends on the provider whether a PATCH merges or replaces them.
+    pub(crate) fn new(present: &Tags, changes: &Tags) -> Self {
         let mut tags = present.clone();
         tags.extend(changes.clone());
         Self { tags }
@@ -71,8 +71,9 @@ struct OsPatch {
 }
 
 impl RecipePatch {
-    pub(crate) fn of(change: &RecipeChange, scope: &Scope) -> Result<Self, BadResourceId> {
-        let image_reference = change.image.as_ref().map(|image| ImageReference::of(image, scope)).transpose()?;
+    pub(crate) fn new(change: &RecipeChange, scope: &Scope) -> Result<Self, BadResourceId> {
+        let image_reference =
+            change.image.as_ref().map(|image| ImageReference::from_source(image, scope)).transpose()?;
         Ok(Self {
             properties: PropertiesPatch {
                 virtual_machine_profile: ProfilePatch {
@@ -87,7 +88,7 @@ impl RecipePatch {
     }
 }
 
-/// The instances that an action is for.
+/// The instances that an action applies to.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InstanceIds<'a> {
@@ -97,43 +98,28 @@ pub(crate) struct InstanceIds<'a> {
 #[cfg(test)]
 mod tests {
     use kiln_types::{ImageSource, MarketplaceImage, Secret};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn a_patch_holds_the_changed_leaves_and_nothing_else() {
+    fn patch_contains_the_changed_fields_only() {
         let scope = Scope::new("s", "g").unwrap();
         let change = RecipeChange { image: None, custom_data: Some(Secret::new("#cloud-config\n")) };
-        let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+        let patch = serde_json::to_value(RecipePatch::new(&change, &scope).unwrap()).unwrap();
         assert_eq!(
             patch,
             json!({"properties": {"virtualMachineProfile": {"osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="}}}})
         );
         let change = RecipeChange { image: Some(ImageSource::Other("/subscriptions/s/x/y".into())), custom_data: None };
-        let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+        let patch = serde_json::to_value(RecipePatch::new(&change, &scope).unwrap()).unwrap();
         let profile = &patch["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["imageReference"]["id"], "/subscriptions/s/x/y");
         assert!(profile.get("osProfile").is_none());
     }
 
-    /// What RFC 7396 makes of a patch, leaf by leaf.
-    fn merge(into: &mut Value, patch: &Value) {
-        let Some(patch) = patch.as_object() else {
-            *into = patch.clone();
-            return;
-        };
-        for (name, value) in patch {
-            if value.is_null() {
-                into.as_object_mut().unwrap().remove(name);
-            } else {
-                merge(&mut into[name], value);
-            }
-        }
-    }
-
     #[test]
-    fn an_image_replaces_another_whether_azure_merges_the_reference_or_replaces_it() {
+    fn image_patch_works_whether_azure_merges_or_replaces_the_reference() {
         let scope = Scope::new("s", "g").unwrap();
         let market = ImageSource::Marketplace(MarketplaceImage {
             publisher: "p".into(),
@@ -152,11 +138,11 @@ mod tests {
         for (_, before) in &names {
             for (source, after) in &names {
                 let change = RecipeChange { image: Some(source.clone()), custom_data: None };
-                let patch = serde_json::to_value(RecipePatch::of(&change, &scope).unwrap()).unwrap();
+                let patch = serde_json::to_value(RecipePatch::new(&change, &scope).unwrap()).unwrap();
                 let reference = &patch["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"];
                 for start in [before.clone(), json!({})] {
                     let mut merged = start;
-                    merge(&mut merged, reference);
+                    kiln_types::json::merge_patch(&mut merged, reference);
                     assert_eq!(&merged, after, "over {before}");
                 }
             }

@@ -1,4 +1,4 @@
-//! A scale set, as it is read.
+//! The response body of a scale set.
 
 use kiln_types::{
     OperatingSystem, Orchestration, Plan, Pool, PoolName, Provisioning, Recipe, Revision, SecurityType, Tags,
@@ -112,7 +112,7 @@ struct Extensions {
 }
 
 impl ScaleSet {
-    /// The pool; an error is the field that is missing.
+    /// Converts the response. An error names the missing field.
     pub(crate) fn read(self, scope: &Scope) -> Result<Pool, &'static str> {
         let name: PoolName = self.name.parse().map_err(|_| "name")?;
         let p = self.properties;
@@ -164,7 +164,7 @@ impl ScaleSet {
 
 fn upgrade_mode(word: Option<&str>) -> UpgradeMode {
     match word {
-        // Azure's own default.
+        // Azure's default.
         None | Some("Manual") => UpgradeMode::Manual,
         Some("Automatic") => UpgradeMode::Automatic,
         Some("Rolling") => UpgradeMode::Rolling,
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_set_is_read_with_all_that_preflight_asks() {
+    fn scale_set_is_read_with_all_fields_of_the_preflight_checks() {
         let json = serde_json::json!({
             "name": "pool", "location": "westus2", "zones": ["1"], "etag": "\"7\"", "tags": null,
             "sku": {"name": "Standard_D2s_v3", "capacity": 10},

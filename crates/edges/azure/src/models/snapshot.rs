@@ -1,4 +1,4 @@
-//! A snapshot: as it is read and as it is made.
+//! Request and response bodies of a snapshot.
 
 use kiln_types::{Provisioning, Snapshot, SnapshotRequest, Tags};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ struct Source {
 }
 
 impl SnapshotResource {
-    /// The snapshot; an error is the field that is missing.
+    /// Converts the response. An error names the missing field.
     pub(crate) fn read(self) -> Result<Snapshot, &'static str> {
         Ok(Snapshot {
             name: self.name.parse().map_err(|_| "name")?,
@@ -70,11 +70,11 @@ struct CreationData<'a> {
 }
 
 impl<'a> SnapshotPut<'a> {
-    pub(crate) fn of(request: &'a SnapshotRequest) -> Self {
+    pub(crate) fn new(request: &'a SnapshotRequest) -> Self {
         Self {
             location: &request.location,
             tags: &request.tags,
-            // It lives for the time of one publication, on the cheapest storage.
+            // The snapshot exists only while one version is published, so the cheapest storage is enough.
             sku: Sku { name: "Standard_LRS" },
             properties: PutProperties {
                 creation_data: CreationData { create_option: "Copy", source_resource_id: &request.disk },

@@ -1,4 +1,4 @@
-//! An image version: as it is read, made and changed.
+//! Request and response bodies of an image version.
 
 use kiln_types::{ImageVersion, Publication, RegionProgress, Storage, Tags, VersionState};
 use serde::{Deserialize, Serialize};
@@ -90,12 +90,12 @@ struct RegionStatus {
 }
 
 impl Version {
-    /// Whether the list told all: of a finished version every region is finished.
+    /// Returns whether all regions are finished, which the list shows without their progress.
     pub(crate) fn is_finished(&self) -> bool {
         self.properties.provisioning_state.as_deref() == Some("Succeeded")
     }
 
-    /// The version; an error is the field that is missing.
+    /// Converts the response. An error names the missing field.
     pub(crate) fn read(self) -> Result<ImageVersion, &'static str> {
         let finished = self.is_finished();
         let p = self.properties;
@@ -129,8 +129,8 @@ impl Version {
         })
     }
 
-    /// What takes this version out of `latest`, or puts it in, everywhere. The storage profile goes along, as it was read: the
-    /// specification asks for it. Regions go along only where one of them says something else by itself.
+    /// Creates the patch that excludes this version from `latest` or includes it in all regions. The specification requires the storage
+    /// profile, so it is sent as read. Regions are sent only if one of them overrides the flag.
     pub(crate) fn exclusion(&self, excluded: bool) -> ExclusionPatch {
         let regions = &self.properties.publishing_profile.target_regions;
         let differs = regions.iter().any(|r| r.exclude_from_latest.is_some_and(|flag| flag != excluded));
@@ -208,7 +208,7 @@ struct PutProfile {
 }
 
 impl<'a> VersionPut<'a> {
-    pub(crate) fn of(publication: &'a Publication) -> Self {
+    pub(crate) fn new(publication: &'a Publication) -> Self {
         let word = storage_word(publication.storage);
         let encryption = publication
             .disk_encryption_set
@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn a_version_under_way_says_how_far_each_region_is() {
+    fn unfinished_version_has_progress_per_region() {
         let read = version("Creating", &json!({"name": "westus2"})).read().unwrap();
         assert_eq!(read.state, VersionState::Creating);
         assert_eq!((read.regions[0].percent, read.regions[0].complete), (Some(40), false));
     }
 
     #[test]
-    fn an_exclusion_changes_one_flag_and_keeps_regions_away_unless_they_contradict() {
+    fn exclusion_patch_has_regions_only_if_they_override_the_flag() {
         let plain = serde_json::to_value(version("Succeeded", &json!({"name": "westus2"})).exclusion(true)).unwrap();
         assert_eq!(
             plain,

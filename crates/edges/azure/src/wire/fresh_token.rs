@@ -1,4 +1,4 @@
-//! A refused token is thrown away and the request sent once more.
+//! Token renewal after a 401.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use async_trait::async_trait;
 use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{Context, Request, StatusCode};
 
-use crate::login::Renewing;
+use crate::login::RenewingCredential;
 
-/// Sends a request again, once, with a token that was got after the first was refused.
+/// Repeats a request once, with a new token, after a 401.
 ///
-/// The pipeline's own token policy forgets *its* copy on a 401 and then asks the credential, which still has its own: a token that expires
-/// inside a long operation, or is revoked, would come back. A claims challenge is answered in the same way, by a new token; the
-/// credentials cannot be told the claims.
+/// The pipeline's own token policy drops *its* copy of the token on a 401 and then asks the credential, which returns its cached one. A
+/// token that was revoked, or expired during a long operation, would be sent again. Claims challenges are answered with a new token too,
+/// because the credentials accept no claims.
 #[derive(Debug)]
 pub struct FreshTokenPolicy {
-    credential: Arc<Renewing>,
+    credential: Arc<RenewingCredential>,
 }
 
 impl FreshTokenPolicy {
-    /// Watches over one credential's tokens. It stands before the policy that puts the token on.
-    pub fn new(credential: Arc<Renewing>) -> Self {
+    /// Creates the policy. It must precede the policy that adds the token.
+    pub fn new(credential: Arc<RenewingCredential>) -> Self {
         Self { credential }
     }
 }

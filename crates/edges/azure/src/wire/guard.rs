@@ -1,4 +1,4 @@
-//! The last look at a request before it leaves.
+//! A safety check of every request.
 
 use std::sync::Arc;
 
@@ -9,32 +9,31 @@ use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{Context, Method, Request};
 use kiln_types::{CanaryName, PoolName};
 
-/// Why a request does not leave.
+/// The reason why a request is blocked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A scale set as it is read lacks custom data and protected settings; put back, they would be gone.
-    #[error("an existing scale set is only patched: a PUT needs `If-None-Match: *`")]
+    /// Reading a scale set omits custom data and protected settings, so a PUT of what was read would delete them.
+    #[error("PUT of a scale set without `If-None-Match: *`; existing scale sets may only be patched")]
     PutOfScaleSet,
-    /// A patch without a revision may undo somebody else's.
-    #[error("a scale set is only patched with `If-Match`")]
+    /// A PATCH without an ETag could overwrite a concurrent change.
+    #[error("PATCH of a scale set without `If-Match`")]
     BlindPatchOfScaleSet,
-    /// Only what was made to be thrown away is.
-    #[error("scale set `{0}` is no canary and is never deleted")]
+    #[error("scale set `{0}` is not a canary and must not be deleted")]
     DeleteOfPool(String),
-    /// The settings of an extension that is there cannot be read, so what a PUT would lose is not known.
-    #[error("an extension is only put where none is: a PUT needs `If-None-Match: *`")]
+    /// The protected settings of an existing extension cannot be read, so a PUT would lose them.
+    #[error("PUT of an extension without `If-None-Match: *`; existing extensions must not be replaced")]
     PutOfExtension,
-    /// As with a scale set, a blind PUT may undo somebody else's.
-    #[error("an instance is only put with `If-Match`")]
+    /// A PUT without an ETag could overwrite a concurrent change.
+    #[error("PUT of an instance without `If-Match`")]
     BlindPutOfInstance,
 }
 
-/// Refuses what no code here may ever send, whatever happens above.
+/// Blocks requests that kiln must never send, whatever bug the layers above have.
 #[derive(Debug)]
-pub struct WireGuard;
+pub struct RequestGuard;
 
 #[async_trait]
-impl Policy for WireGuard {
+impl Policy for RequestGuard {
     async fn send(&self, ctx: &Context, request: &mut Request, next: &[Arc<dyn Policy>]) -> PolicyResult {
         if let Some(refusal) = refuse(request.method(), request.url().path(), request.headers()) {
             return Err(azure_core::Error::new(ErrorKind::Other, refusal));
@@ -83,42 +82,42 @@ mod tests {
 
     const SET: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/pool";
 
-    fn with(name: &'static str, value: &'static str) -> Headers {
+    fn header(name: &'static str, value: &'static str) -> Headers {
         let mut headers = Headers::new();
         headers.insert(name, value);
         headers
     }
 
     #[test]
-    fn a_scale_set_is_put_only_where_none_is() {
+    fn scale_set_put_requires_if_none_match() {
         assert_eq!(refuse(Method::Put, SET, &Headers::new()), Some(Refusal::PutOfScaleSet));
-        assert_eq!(refuse(Method::Put, SET, &with("if-match", "\"1\"")), Some(Refusal::PutOfScaleSet));
-        assert_eq!(refuse(Method::Put, SET, &with("if-none-match", "\"1\"")), Some(Refusal::PutOfScaleSet));
-        assert_eq!(refuse(Method::Put, SET, &with("if-none-match", "*")), None);
+        assert_eq!(refuse(Method::Put, SET, &header("if-match", "\"1\"")), Some(Refusal::PutOfScaleSet));
+        assert_eq!(refuse(Method::Put, SET, &header("if-none-match", "\"1\"")), Some(Refusal::PutOfScaleSet));
+        assert_eq!(refuse(Method::Put, SET, &header("if-none-match", "*")), None);
         let shouted = format!("{}/", SET.to_ascii_uppercase());
         assert_eq!(refuse(Method::Put, &shouted, &Headers::new()), Some(Refusal::PutOfScaleSet));
     }
 
     #[test]
-    fn a_patch_says_what_it_saw() {
+    fn scale_set_patch_requires_if_match() {
         assert_eq!(refuse(Method::Patch, SET, &Headers::new()), Some(Refusal::BlindPatchOfScaleSet));
-        assert_eq!(refuse(Method::Patch, SET, &with("if-match", "\"1\"")), None);
+        assert_eq!(refuse(Method::Patch, SET, &header("if-match", "\"1\"")), None);
     }
 
     #[test]
-    fn only_a_canary_is_deleted() {
+    fn only_canaries_may_be_deleted() {
         assert_eq!(refuse(Method::Delete, SET, &Headers::new()), Some(Refusal::DeleteOfPool("pool".into())));
         assert_eq!(refuse(Method::Delete, &SET.replace("pool", "kiln-canary-r1"), &Headers::new()), None);
     }
 
     #[test]
-    fn an_instance_is_put_by_its_revision_and_its_neighbours_are_free() {
+    fn instance_put_requires_if_match_and_extension_put_if_none_match() {
         let instance = format!("{SET}/virtualMachines/0");
         assert_eq!(refuse(Method::Put, &instance, &Headers::new()), Some(Refusal::BlindPutOfInstance));
-        assert_eq!(refuse(Method::Put, &instance, &with("if-match", "\"1\"")), None);
+        assert_eq!(refuse(Method::Put, &instance, &header("if-match", "\"1\"")), None);
         let extension = format!("{SET}/extensions/x");
         assert_eq!(refuse(Method::Put, &extension, &Headers::new()), Some(Refusal::PutOfExtension));
-        assert_eq!(refuse(Method::Put, &extension, &with("if-none-match", "*")), None);
+        assert_eq!(refuse(Method::Put, &extension, &header("if-none-match", "*")), None);
         assert_eq!(refuse(Method::Delete, &extension, &Headers::new()), None);
         assert_eq!(refuse(Method::Get, SET, &Headers::new()), None);
     }

@@ -1,4 +1,4 @@
-//! The HTTP client under everything.
+//! The HTTP client.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,40 +8,37 @@ use azure_core::http::{HttpClient, Url};
 
 use super::metadata::MetadataRoute;
 
-/// How to reach a cloud.
+/// Options of the HTTP client.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
-    /// Certificates to trust besides the system's.
+    /// Certificates to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// Where the metadata service is, where it is not at its own address.
+    /// The address of the metadata service, if it is not the standard one.
     pub metadata_base: Option<Url>,
 }
 
-/// A certificate file that cannot be used, or no client at all.
+/// An error of creating the HTTP client.
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
-    /// The file cannot be read.
     #[error("cannot read the certificate file `{}`", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    /// The file is not PEM.
-    #[error("`{}` holds no certificates in PEM form", path.display())]
+    #[error("`{}` contains no PEM certificates", path.display())]
     Pem {
         path: PathBuf,
-        /// Why, where somebody said so.
+        /// The parser's error, if the file looks like PEM.
         source: Option<reqwest::Error>,
     },
-    /// The client cannot be made.
-    #[error("cannot make an HTTP client")]
+    #[error("cannot create the HTTP client")]
     Client { source: reqwest::Error },
 }
 
-/// Makes the client. It follows no redirects: a token must not go where an answer points.
+/// Creates the client. It follows no redirects, so that a response cannot divert a token to another host.
 pub fn http_client(options: &HttpOptions) -> Result<Arc<dyn HttpClient>, CaError> {
     kiln_tls::install();
     let certificates = options.ca_file.as_deref().map(certificates).transpose()?.unwrap_or_default();
     let build = |direct: bool| {
         let mut builder = reqwest::Client::builder()
-            // What Azure's own clients wait: a connection in 20 s, a silent one given up after a minute.
+            // The timeouts of Azure's own clients: 20 s to connect, 1 minute without data.
             .connect_timeout(Duration::from_secs(20))
             .read_timeout(Duration::from_mins(1))
             .redirect(reqwest::redirect::Policy::none());
@@ -68,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_file_that_is_missing_or_empty_is_named() {
+    fn errors_name_the_certificate_file() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing.pem");
         let options = |path: &Path| HttpOptions { ca_file: Some(path.to_owned()), ..HttpOptions::default() };

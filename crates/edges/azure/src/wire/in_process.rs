@@ -1,4 +1,4 @@
-//! A transport to an Azure in this process: no sockets, so that time can be virtual.
+//! A transport to an Azure in the same process. Without sockets, tests can use virtual time.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use azure_core::http::headers::{HeaderName, HeaderValue, Headers};
 use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 use bytes::Bytes;
 
-/// Answers a request, or breaks the connection.
+/// Answers a request; `None` breaks the connection.
 type Answer = dyn Fn(http::Request<Bytes>) -> Option<http::Response<Bytes>> + Send + Sync;
 
-/// Requests go to a function.
+/// A transport that calls a function.
 pub struct InProcess(Box<Answer>);
 
 impl InProcess {
-    /// A transport to whoever answers.
+    /// Creates a transport that passes requests to `answer`.
     pub fn new(answer: impl Fn(http::Request<Bytes>) -> Option<http::Response<Bytes>> + Send + Sync + 'static) -> Self {
         Self(Box::new(answer))
     }

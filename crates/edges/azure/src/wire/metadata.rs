@@ -1,14 +1,14 @@
-//! The way to the metadata service of the machine that we run on.
+//! Routing of requests to the metadata service.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use azure_core::http::{AsyncRawResponse, HttpClient, Request, Url};
 
-/// Where every Azure VM finds its metadata service, and where the managed identity credential looks without asking anybody.
+/// The address of the metadata service. The managed identity credential of `azure_identity` has it built in.
 pub const METADATA_ADDRESS: &str = "169.254.169.254";
 
-/// Sends requests for the metadata service another way than all others: never through a proxy, and to another base where one is given.
+/// Routes requests to the metadata service: never through a proxy, and to another base URL if one is configured.
 #[derive(Debug)]
 pub struct MetadataRoute {
     others: Arc<dyn HttpClient>,
@@ -17,7 +17,7 @@ pub struct MetadataRoute {
 }
 
 impl MetadataRoute {
-    /// `base` replaces scheme, host and port; a path in it (`/vm/NAME`) comes before the request's own.
+    /// `base` replaces scheme, host and port. If it has a path (`/vm/NAME`), that precedes the request's path.
     pub fn new(others: Arc<dyn HttpClient>, direct: Arc<dyn HttpClient>, base: Option<Url>) -> Self {
         Self { others, direct, base }
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_and_query_survive_another_base() {
+    fn rebase_keeps_path_and_query() {
         let url = Url::parse("http://169.254.169.254/metadata/identity/oauth2/token?api-version=1&resource=r").unwrap();
         let base = Url::parse("http://127.0.0.1:8080/vm/node0/").unwrap();
         assert_eq!(

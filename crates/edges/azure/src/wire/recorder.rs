@@ -1,4 +1,4 @@
-//! A copy of what was said, for checks against the published specifications.
+//! RecordingClient of exchanges, for checks against the published specifications.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,14 @@ use async_trait::async_trait;
 use azure_core::Bytes;
 use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 
-/// One request and its answer, without headers: those hold the token. Bodies may hold custom data, so that it does not print them.
+/// A request and its response, without headers, because those contain the token. `Debug` omits the bodies, because they can contain custom
+/// data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Exchange {
     pub method: String,
-    /// The whole URL.
     pub url: String,
-    /// What was sent.
     pub request_body: Bytes,
     pub status: u16,
-    /// What came back.
     pub response_body: Bytes,
 }
 
@@ -30,28 +28,28 @@ impl fmt::Debug for Exchange {
     }
 }
 
-/// Takes copies of exchanges.
+/// A receiver of exchanges.
 pub trait Recorder: fmt::Debug + Send + Sync {
-    /// Takes one.
+    /// Receives one exchange.
     fn record(&self, exchange: Exchange);
 }
 
-/// A transport that hands a copy of each answered request to a recorder. It belongs under ARM's pipeline, never under a credential's.
+/// A transport that passes a copy of each answered request to a recorder. It must be below ARM's pipeline, not below a credential's.
 #[derive(Debug)]
-pub struct Recording {
+pub struct RecordingClient {
     inner: Arc<dyn HttpClient>,
     recorder: Arc<dyn Recorder>,
 }
 
-impl Recording {
-    /// Records what goes through a transport.
+impl RecordingClient {
+    /// Wraps a transport.
     pub fn new(inner: Arc<dyn HttpClient>, recorder: Arc<dyn Recorder>) -> Self {
         Self { inner, recorder }
     }
 }
 
 #[async_trait]
-impl HttpClient for Recording {
+impl HttpClient for RecordingClient {
     async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
         let raw = self.inner.execute_request(request).await?.try_into_raw_response().await?;
         let (status, headers, body) = raw.deconstruct();

@@ -1,4 +1,4 @@
-//! What the caller may do, as Azure's roles say.
+//! The caller's permissions.
 
 use kiln_azure::Azure;
 use kiln_azure::role::ACTIONS;
@@ -7,15 +7,15 @@ use kiln_types::{AccessScope, Factory, FactoryError, NeededFor, allowances};
 
 use crate::embedded::Embedded;
 
-/// A client whose role grants and leaves out these patterns.
+/// Returns a client whose role has these `actions` and `notActions`.
 fn with_role(actions: &[&str], not_actions: &[&str]) -> (Embedded, Azure) {
     let owned = |patterns: &[&str]| patterns.iter().map(|&p| p.to_owned()).collect();
     let mut spec = WorldSpec::default();
     spec.clients[0].actions = owned(actions);
     spec.clients[0].not_actions = owned(not_actions);
-    let world = Embedded::new(spec, Speed::Factor(1.0), "");
-    let azure = world.azure();
-    (world, azure)
+    let embedded = Embedded::new(spec, Speed::Factor(1.0), "");
+    let azure = embedded.azure();
+    (embedded, azure)
 }
 
 async fn missing(azure: &Azure, scope: &AccessScope) -> Vec<&'static str> {
@@ -24,7 +24,7 @@ async fn missing(azure: &Azure, scope: &AccessScope) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_action_that_a_role_lacks_is_named_and_no_other() {
+async fn exactly_the_missing_actions_are_named() {
     for need in &ACTIONS {
         let (_world, azure) = with_role(&["*"], &[need.action]);
         assert_eq!(missing(&azure, &AccessScope::Home).await, [need.action]);
@@ -32,22 +32,22 @@ async fn each_action_that_a_role_lacks_is_named_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_listed_actions_alone_are_a_role_that_lacks_nothing_and_reads_the_pool() {
+async fn role_with_the_listed_actions_is_sufficient() {
     let actions = ACTIONS.map(|need| need.action);
-    let (world, azure) = with_role(&actions, &[]);
+    let (embedded, azure) = with_role(&actions, &[]);
     assert_eq!(missing(&azure, &AccessScope::Home).await, [] as [&str; 0]);
-    azure.describe_pool(&world.pool()).await.unwrap();
-    let (world, azure) = with_role(&actions[1..], &[]);
+    azure.describe_pool(&embedded.pool()).await.unwrap();
+    let (embedded, azure) = with_role(&actions[1..], &[]);
     assert_eq!(missing(&azure, &AccessScope::Home).await, [actions[0]]);
     let error = azure.find_gallery(&"SIG_x".parse().unwrap()).await.unwrap_err();
     assert!(error.permission(), "{error}");
-    drop(world);
+    drop(embedded);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_pool_refers_to_is_asked_for_where_it_is() {
-    let (world, azure) = with_role(&["*"], &[]);
-    let linked = azure.linked(&world.pool()).await.unwrap();
+async fn linked_resources_are_checked_in_their_own_scope() {
+    let (embedded, azure) = with_role(&["*"], &[]);
+    let linked = azure.linked(&embedded.pool()).await.unwrap();
     let needed: Vec<_> = ACTIONS.iter().filter(|need| need.needed_for == NeededFor::Linked).collect();
     assert!(!linked.is_empty());
     for link in linked {
@@ -55,7 +55,7 @@ async fn what_a_pool_refers_to_is_asked_for_where_it_is() {
         let scope = AccessScope::Resource(link.resource.clone());
         assert_eq!(missing(&azure, &scope).await, [] as [&str; 0]);
         let path = format!("{}/providers/Microsoft.Authorization/permissions", link.resource);
-        assert_eq!(world.count("GET", &path), 1);
+        assert_eq!(embedded.count("GET", &path), 1);
     }
     let error = azure.permissions(&AccessScope::Resource("https://elsewhere/x".into())).await.unwrap_err();
     assert!(matches!(error, kiln_azure::Error::Id(_)), "{error}");

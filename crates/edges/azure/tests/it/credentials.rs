@@ -1,4 +1,4 @@
-//! Each way to log in, with `azure_identity`'s own credentials, against the embedded Azure.
+//! Each login method, with the credentials of `azure_identity`, against the embedded Azure.
 
 use kiln_azure::login::{
     AzureJson, Environment, Identity, Login, LoginChoice, ManagedIdentity, ServicePrincipal, choose, discover,
@@ -8,34 +8,34 @@ use kiln_types::{ErrorClass, Factory, FactoryError, Secret};
 
 use crate::embedded::{ENDPOINT, Embedded};
 
-fn world() -> Embedded {
+fn default_azure() -> Embedded {
     Embedded::new(WorldSpec::default(), Speed::Instant, "")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_principal_logs_in() {
-    let world = world();
-    assert_eq!(world.azure().pools().await.unwrap().len(), 1);
+async fn service_principal_logs_in() {
+    let embedded = default_azure();
+    assert_eq!(embedded.azure().pools().await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_managed_identity_logs_in_through_the_machines_metadata_service() {
-    let world = world();
-    let azure = world.azure_as(Identity::Managed(ManagedIdentity::System));
+async fn managed_identity_logs_in_through_the_metadata_service() {
+    let embedded = default_azure();
+    let azure = embedded.azure_as(Identity::Managed(ManagedIdentity::System));
     assert_eq!(azure.pools().await.unwrap().len(), 1);
-    let named = ManagedIdentity::ClientId(world.sim.spec().identity.client_id.clone());
-    assert_eq!(world.azure_as(Identity::Managed(named)).pools().await.unwrap().len(), 1);
+    let named = ManagedIdentity::ClientId(embedded.sim.spec().identity.client_id.clone());
+    assert_eq!(embedded.azure_as(Identity::Managed(named)).pools().await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_identity_logs_in_with_its_service_accounts_token() {
+async fn workload_identity_logs_in_with_a_service_account_token() {
     let dir = tempfile::tempdir().unwrap();
     let token_file = dir.path().join("token");
     std::fs::write(&token_file, "service-account-token").unwrap();
     let mut spec = WorldSpec::default();
     spec.clients[0].federated_tokens.push("service-account-token".into());
     let (tenant, client_id) = (spec.tenant_id.clone(), spec.clients[0].client_id.clone());
-    let world = Embedded::new(spec, Speed::Instant, "");
+    let embedded = Embedded::new(spec, Speed::Instant, "");
     let variables = [
         (Environment::TENANT_ID, tenant),
         (Environment::CLIENT_ID, client_id),
@@ -43,13 +43,13 @@ async fn a_workload_identity_logs_in_with_its_service_accounts_token() {
     ];
     let login =
         choose(&LoginChoice::Automatic, None, Some(Embedded::cloud()), &variables.into_iter().collect()).unwrap();
-    assert_eq!(world.azure_as(login.identity).pools().await.unwrap().len(), 1);
+    assert_eq!(embedded.azure_as(login.identity).pools().await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_azure_json_logs_in_as_a_principal_and_as_the_machine() {
-    let world = world();
-    let spec = world.sim.spec();
+async fn azure_json_logs_in_as_service_principal_and_as_managed_identity() {
+    let embedded = default_azure();
+    let spec = embedded.sim.spec();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("azure.json");
     for (client, secret) in
@@ -61,24 +61,24 @@ async fn an_azure_json_logs_in_as_a_principal_and_as_the_machine() {
         });
         std::fs::write(&path, json.to_string()).unwrap();
         let read = AzureJson::read(&path, None).unwrap();
-        assert_eq!(world.azure_as(read.identity).pools().await.unwrap().len(), 1, "{client}");
+        assert_eq!(embedded.azure_as(read.identity).pools().await.unwrap().len(), 1, "{client}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_embedded_azure_tells_its_endpoints() {
-    let world = world();
-    let cloud = discover(world.http().as_ref(), &ENDPOINT.parse().unwrap()).await.unwrap();
+async fn endpoints_of_the_embedded_azure_are_discovered() {
+    let embedded = default_azure();
+    let cloud = discover(embedded.http().as_ref(), &ENDPOINT.parse().unwrap()).await.unwrap();
     assert_eq!(cloud.arm.as_str(), "https://sim.localhost:8443/");
     assert_eq!(cloud.authority.scheme(), "https");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_secret_is_an_authentication_error_with_entras_code_and_without_the_secret() {
-    let world = world();
-    let Identity::ServicePrincipal(principal) = world.principal() else { unreachable!() };
+async fn wrong_secret_is_an_authentication_error_without_the_secret() {
+    let embedded = default_azure();
+    let Identity::ServicePrincipal(principal) = embedded.principal() else { unreachable!() };
     let wrong = ServicePrincipal { secret: Secret::new("hunter2-wrong"), ..principal };
-    let error = world.azure_as(Identity::ServicePrincipal(wrong)).pools().await.unwrap_err();
+    let error = embedded.azure_as(Identity::ServicePrincipal(wrong)).pools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Authentication);
     let shown = format!("{error} {error:?}");
     assert!(shown.contains("AADSTS7000215"), "{shown}");
@@ -86,27 +86,27 @@ async fn a_wrong_secret_is_an_authentication_error_with_entras_code_and_without_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_permission_is_told_apart_and_names_the_action() {
+async fn missing_permission_error_names_the_action() {
     let mut spec = WorldSpec::default();
     spec.clients[0].not_actions.push("Microsoft.Compute/virtualMachineScaleSets/read".into());
-    let world = Embedded::new(spec, Speed::Instant, "");
-    let error = world.azure().pools().await.unwrap_err();
+    let embedded = Embedded::new(spec, Speed::Instant, "");
+    let error = embedded.azure().pools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Permission);
     assert!(error.to_string().contains("Microsoft.Compute/virtualMachineScaleSets/read"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_that_can_be_printed_shows_a_secret_or_a_token() {
-    let world = world();
-    let secret = world.sim.spec().clients[0].client_secret.clone();
-    let login = Login { cloud: Embedded::cloud(), identity: world.principal() };
-    let credential = login.credential(&world.http()).unwrap();
-    let azure = world.azure();
+async fn debug_output_contains_no_secret_or_token() {
+    let embedded = default_azure();
+    let secret = embedded.sim.spec().clients[0].client_secret.clone();
+    let login = Login { cloud: Embedded::cloud(), identity: embedded.principal() };
+    let credential = login.credential(&embedded.http()).unwrap();
+    let azure = embedded.azure();
     azure.pools().await.unwrap();
     let variables: Environment = [(Environment::CLIENT_SECRET, secret.clone())].into_iter().collect();
-    let shown = format!("{login:?} {credential:?} {azure:?} {variables:?} {:?}", world.judge.seen());
+    let shown = format!("{login:?} {credential:?} {azure:?} {variables:?} {:?}", embedded.checker.exchanges());
     assert!(shown.contains("ServicePrincipal") && shown.contains(Environment::CLIENT_SECRET), "{shown}");
     assert!(!shown.contains(&secret), "{shown}");
-    // Every token of the embedded Azure is a JWT, which begins so.
+    // Tokens of the embedded Azure are JWTs, which start like this.
     assert!(!shown.contains("eyJ"), "{shown}");
 }

@@ -1,6 +1,6 @@
-//! A transport into the embedded Azure. Every exchange with ARM is held against Azure's published specifications.
+//! A transport into the embedded Azure. Each exchange with ARM is checked against Azure's published specifications.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use azure_core::http::{HttpClient, Url};
 use kiln_azure::arm::{Jitter, Scope};
@@ -14,48 +14,57 @@ use testkit::openapi::{Specs, specs};
 
 pub(crate) const ENDPOINT: &str = "https://sim.localhost:8443";
 
-/// Paths that the stored files do not describe.
+/// Paths without a stored specification.
 const WITHOUT_SPEC: [&str; 3] = [
     "/subscriptions/{id}/providers/Microsoft.Compute/locations/{region}/{operations}/{operation}",
     "/{scope*}/providers/Microsoft.Network/{rest*}",
     "/{scope*}/providers/Microsoft.Authorization/permissions",
 ];
 
-/// ARM and Entra, without sockets.
+/// ARM and Entra in this process.
 fn front(sim: &Sim) -> Arc<dyn HttpClient> {
     let sim = sim.clone();
     Arc::new(InProcess::new(move |request| sim.arm(request).answer()))
 }
 
-/// The metadata service, without sockets.
+/// The metadata service in this process.
 fn metadata(sim: &Sim) -> Arc<dyn HttpClient> {
     let sim = sim.clone();
     Arc::new(InProcess::new(move |request| sim.imds(None, &request).answer()))
 }
 
-/// Holds every exchange against the specifications, where they are there.
-pub(crate) struct Judge {
+/// Checks each exchange against the specifications. Fails the test when it is dropped if an exchange violated them.
+pub(crate) struct SpecChecker {
     specs: Option<Specs>,
-    seen: Mutex<Vec<Exchange>>,
+    exchanges: Mutex<Vec<Exchange>>,
+    findings: Mutex<Vec<String>>,
 }
 
-impl std::fmt::Debug for Judge {
+impl std::fmt::Debug for SpecChecker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Judge")
+        f.write_str("SpecChecker")
     }
 }
 
-impl Judge {
+impl SpecChecker {
     fn new() -> Self {
-        Self { specs: specs().cloned().map(|specs| specs.without_spec(WITHOUT_SPEC)), seen: Mutex::default() }
+        let specs = specs().cloned().map(|specs| specs.without_spec(WITHOUT_SPEC));
+        Self { specs, exchanges: Mutex::default(), findings: Mutex::default() }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Exchange> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
+        self.exchanges.lock().unwrap().clone()
     }
 }
 
-impl Recorder for Judge {
+impl Drop for SpecChecker {
+    fn drop(&mut self) {
+        let findings = self.findings.get_mut().unwrap_or_else(PoisonError::into_inner);
+        assert!(findings.is_empty() || std::thread::panicking(), "{}", findings.join("\n"));
+    }
+}
+
+impl Recorder for SpecChecker {
     fn record(&self, exchange: Exchange) {
         let json = |body: &[u8]| (!body.is_empty()).then(|| serde_json::from_slice::<Value>(body).unwrap());
         if let Some(specs) = &self.specs {
@@ -66,16 +75,16 @@ impl Recorder for Judge {
                 status: exchange.status,
                 response: json(&exchange.response_body),
             });
-            assert!(findings.is_empty(), "{} {}: {findings:#?}", exchange.method, exchange.url);
+            self.findings.lock().unwrap().extend(findings.iter().map(ToString::to_string));
         }
-        self.seen.lock().unwrap().push(exchange);
+        self.exchanges.lock().unwrap().push(exchange);
     }
 }
 
-/// A world and what a client needs to work in it.
+/// A simulated Azure, and clients for it.
 pub(crate) struct Embedded {
     pub(crate) sim: Sim,
-    pub(crate) judge: Arc<Judge>,
+    pub(crate) checker: Arc<SpecChecker>,
 }
 
 impl Embedded {
@@ -87,10 +96,10 @@ impl Embedded {
         let wall = "2026-11-15T12:00:00Z".parse().unwrap();
         let faults = FaultPlan::parse("faults", faults).unwrap();
         let sim = Sim::new(spec, Options { speed: pace, faults, seed, ..Options::instant(wall) }).unwrap();
-        Self { sim, judge: Arc::new(Judge::new()) }
+        Self { sim, checker: Arc::new(SpecChecker::new()) }
     }
 
-    /// The default world, at its own pace in virtual time.
+    /// The default environment, with Azure's durations in virtual time.
     pub(crate) fn in_real_pace(faults: &str) -> Self {
         Self::new(WorldSpec::default(), Speed::Factor(1.0), faults)
     }
@@ -114,7 +123,7 @@ impl Embedded {
         })
     }
 
-    /// A client with a credential of its own: each call is another process, as far as Azure can tell.
+    /// Returns a client with its own credential. To Azure, each one looks like another process.
     pub(crate) fn azure(&self) -> Azure {
         self.azure_as(self.principal())
     }
@@ -123,7 +132,7 @@ impl Embedded {
         self.client(identity, self.http())
     }
 
-    /// A client whose every request goes through another transport.
+    /// Returns a client that uses another transport.
     pub(crate) fn azure_through(&self, http: Arc<dyn HttpClient>) -> Azure {
         self.client(self.principal(), http)
     }
@@ -133,7 +142,7 @@ impl Embedded {
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let spec = self.sim.spec();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
-        let recorder: Arc<dyn Recorder> = self.judge.clone();
+        let recorder: Arc<dyn Recorder> = self.checker.clone();
         Azure::new(scope, AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: Some(recorder) })
     }
 
@@ -141,9 +150,9 @@ impl Embedded {
         self.sim.spec().pools[0].name.parse().unwrap()
     }
 
-    /// How often a method was used on a path that ends so.
-    pub(crate) fn count(&self, method: &str, path_end: &str) -> usize {
-        let ends = |e: &Exchange| Url::parse(&e.url).is_ok_and(|url| url.path().ends_with(path_end));
-        self.judge.seen().iter().filter(|e| e.method == method && ends(e)).count()
+    /// Counts the requests with this method and path suffix.
+    pub(crate) fn count(&self, method: &str, path_suffix: &str) -> usize {
+        let has_suffix = |e: &Exchange| Url::parse(&e.url).is_ok_and(|url| url.path().ends_with(path_suffix));
+        self.checker.exchanges().iter().filter(|e| e.method == method && has_suffix(e)).count()
     }
 }

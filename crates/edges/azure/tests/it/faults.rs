@@ -1,4 +1,4 @@
-//! Each kind of fault of the embedded Azure, as this client sees it.
+//! Each kind of fault of the embedded Azure, as the client sees it.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ const SET: &str = "Microsoft.Compute/virtualMachineScaleSets";
 const SNAPSHOT: &str = "Microsoft.Compute/snapshots";
 
 struct Faulty {
-    world: Embedded,
+    embedded: Embedded,
     azure: Azure,
 }
 
 impl Faulty {
     fn new(rule: &str) -> Self {
-        let world = Embedded::in_real_pace(&format!("faults: [{{{rule}}}]"));
-        let azure = world.azure();
-        Self { world, azure }
+        let embedded = Embedded::in_real_pace(&format!("faults: [{{{rule}}}]"));
+        let azure = embedded.azure();
+        Self { embedded, azure }
     }
 
     async fn pool(&self) -> Pool {
-        self.azure.describe_pool(&self.world.pool()).await.unwrap()
+        self.azure.describe_pool(&self.embedded.pool()).await.unwrap()
     }
 
-    /// Tags the pool and waits; the tags that it should have then.
+    /// Tags the pool and waits. Returns the tags that it should have afterwards.
     async fn tag(&self, read: &Pool) -> (Tags, Result<(), Error>) {
         let change = Tags::from([("kiln-run".to_owned(), "r1".to_owned())]);
         let begun = self.azure.tag_pool(read, &change).await;
@@ -43,7 +43,7 @@ impl Faulty {
     }
 
     async fn snapshot(&self) -> Result<(), Error> {
-        let instance = self.azure.describe_instance(&self.world.pool(), &"0".parse().unwrap()).await?;
+        let instance = self.azure.describe_instance(&self.embedded.pool(), &"0".parse().unwrap()).await?;
         let request = SnapshotRequest {
             name: "snap".parse().unwrap(),
             location: "westus2".into(),
@@ -56,7 +56,7 @@ impl Faulty {
 }
 
 #[tokio::test(start_paused = true)]
-async fn applied_but_failed_is_a_failure_and_a_reading_shows_that_it_was_done() {
+async fn applied_but_failed_is_an_error_and_reading_shows_the_change() {
     let faulty = Faulty::new(&format!("kind: applied-but-failed, method: PATCH, type: {SET}"));
     let (tags, outcome) = faulty.tag(&faulty.pool().await).await;
     let error = outcome.unwrap_err();
@@ -65,7 +65,7 @@ async fn applied_but_failed_is_a_failure_and_a_reading_shows_that_it_was_done() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn success_but_not_applied_is_seen_only_by_reading() {
+async fn success_but_not_applied_is_detected_by_reading() {
     let faulty = Faulty::new(&format!("kind: success-but-not-applied, method: PATCH, type: {SET}"));
     let (tags, outcome) = faulty.tag(&faulty.pool().await).await;
     outcome.unwrap();
@@ -77,7 +77,7 @@ async fn success_but_not_applied_is_seen_only_by_reading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_creation_whose_answer_was_lost_is_repeated_and_done_once() {
+async fn creation_with_lost_response_is_retried_and_applied_once() {
     let faulty = Faulty::new(&format!("kind: reset-after-processing, method: PUT, type: {SNAPSHOT}"));
     faulty.snapshot().await.unwrap();
     let snapshot = faulty.azure.find_snapshot(&"snap".parse().unwrap()).await.unwrap().unwrap();
@@ -85,7 +85,7 @@ async fn a_creation_whose_answer_was_lost_is_repeated_and_done_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conditional_write_whose_answer_was_lost_says_read_again_and_was_done_once() {
+async fn conditional_write_with_lost_response_fails_with_precondition_and_is_applied_once() {
     let faulty = Faulty::new(&format!("kind: reset-after-processing, method: PATCH, type: {SET}"));
     let (tags, outcome) = faulty.tag(&faulty.pool().await).await;
     assert!(outcome.unwrap_err().precondition());
@@ -93,9 +93,9 @@ async fn a_conditional_write_whose_answer_was_lost_says_read_again_and_was_done_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_without_hardware_is_a_lack_of_capacity() {
+async fn start_without_capacity_is_a_capacity_error() {
     let faulty = Faulty::new(&format!("kind: allocation-failed, type: {SET}/virtualMachines, action: start"));
-    let (pool, id) = (faulty.world.pool(), "0".parse().unwrap());
+    let (pool, id) = (faulty.embedded.pool(), "0".parse().unwrap());
     let off = faulty.azure.power_off(&pool, &id, PowerDown::Deallocate).await.unwrap();
     faulty.azure.settle(&off).await.unwrap();
     assert_eq!(faulty.azure.describe_instance(&pool, &id).await.unwrap().power, PowerState::Deallocated);
@@ -106,7 +106,7 @@ async fn a_start_without_hardware_is_a_lack_of_capacity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_instances_than_the_quota_allows_are_a_matter_for_a_person() {
+async fn exceeded_quota_is_a_quota_error() {
     let faulty = Faulty::new(&format!("kind: quota-exceeded, method: PATCH, type: {SET}"));
     let handle = faulty.azure.add_instances(&faulty.pool().await, 3).await.unwrap();
     let error = faulty.azure.settle(&handle).await.unwrap_err();
@@ -115,7 +115,7 @@ async fn more_instances_than_the_quota_allows_are_a_matter_for_a_person() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_status_url_does_not_lose_the_operation() {
+async fn operation_survives_a_lost_status_url() {
     let faulty = Faulty::new("kind: status-url-missing, type: operations, times: 1000");
     faulty.snapshot().await.unwrap();
     let snapshot = faulty.azure.find_snapshot(&"snap".parse().unwrap()).await.unwrap().unwrap();
@@ -126,52 +126,52 @@ async fn a_lost_status_url_does_not_lose_the_operation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_reading_cannot_be_written_upon() {
+async fn write_based_on_a_stale_response_is_rejected() {
     let faulty = Faulty::new(&format!("kind: stale-read, method: GET, type: {SET}, skip: 1"));
     let first = faulty.pool().await;
     faulty.tag(&first).await.1.unwrap();
     let stale = faulty.pool().await;
-    assert_eq!(stale.tags, first.tags, "this reading is of before the write");
+    assert_eq!(stale.tags, first.tags, "the stale response predates the write");
     assert!(faulty.tag(&stale).await.1.unwrap_err().precondition());
     let fresh = faulty.pool().await;
     faulty.tag(&fresh).await.1.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttling_of_both_kinds_costs_time_and_nothing_else() {
+async fn both_kinds_of_throttling_are_waited_out() {
     for kind in ["throttled-arm", "throttled-compute"] {
         let faulty = Faulty::new(&format!("kind: {kind}, method: GET, type: {SET}, times: 2"));
         let began = Instant::now();
         assert_eq!(faulty.pool().await.capacity, 10);
         assert!(began.elapsed() > Duration::ZERO, "{kind}");
-        assert_eq!(faulty.world.count("GET", faulty.world.pool().as_str()), 3, "{kind}");
+        assert_eq!(faulty.embedded.count("GET", faulty.embedded.pool().as_str()), 3, "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_expires_while_an_operation_is_watched_is_replaced() {
+async fn token_that_expires_during_polling_is_replaced() {
     let faulty = Faulty::new("kind: token-expires, type: operations, skip: 1");
     let handle =
-        faulty.azure.power_off(&faulty.world.pool(), &"0".parse().unwrap(), PowerDown::KeepHardware).await.unwrap();
+        faulty.azure.power_off(&faulty.embedded.pool(), &"0".parse().unwrap(), PowerDown::KeepHardware).await.unwrap();
     faulty.azure.settle(&handle).await.unwrap();
-    let refused = faulty.world.judge.seen().iter().filter(|e| e.status == 401).count();
+    let refused = faulty.embedded.checker.exchanges().iter().filter(|e| e.status == 401).count();
     assert_eq!(refused, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_of_hours_outlives_its_token() {
+async fn operation_may_take_longer_than_the_token_lifetime() {
     let faulty = Faulty::new("kind: throttled-arm, times: 0");
     faulty.pool().await;
-    // Twice the life of a token.
+    // Twice the lifetime of a token.
     tokio::time::sleep(Duration::from_hours(2)).await;
     faulty.pool().await;
-    assert!(faulty.world.judge.seen().iter().any(|e| e.status == 401));
+    assert!(faulty.embedded.checker.exchanges().iter().any(|e| e.status == 401));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preempted_operation_may_be_asked_for_again() {
+async fn preempted_operation_can_be_repeated() {
     let faulty = Faulty::new(&format!("kind: preempted, type: {SET}/virtualMachines, action: poweroff"));
-    let (pool, id) = (faulty.world.pool(), "0".parse().unwrap());
+    let (pool, id) = (faulty.embedded.pool(), "0".parse().unwrap());
     let handle = faulty.azure.power_off(&pool, &id, PowerDown::KeepHardware).await.unwrap();
     let error = faulty.azure.settle(&handle).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Preempted);
@@ -182,9 +182,9 @@ async fn a_preempted_operation_may_be_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_operations_on_one_instance_come_one_after_the_other() {
+async fn operations_on_one_instance_are_serialized() {
     let faulty = Faulty::new("kind: throttled-arm, times: 0");
-    let (pool, id) = (faulty.world.pool(), "0".parse().unwrap());
+    let (pool, id) = (faulty.embedded.pool(), "0".parse().unwrap());
     let off = faulty.azure.power_off(&pool, &id, PowerDown::KeepHardware).await.unwrap();
     let on = faulty.azure.start(&pool, &id).await.unwrap();
     faulty.azure.settle(&off).await.unwrap();

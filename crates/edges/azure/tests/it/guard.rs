@@ -1,4 +1,4 @@
-//! What is never on the wire.
+//! Requests that must never be sent.
 
 use kiln_azure::Error;
 use kiln_types::{Canary, CanaryName, DefinitionName, Factory, OperationHandle, RecipeChange, Revision, Secret, Tags};
@@ -32,7 +32,7 @@ fn canary() -> Canary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
+async fn existing_scale_sets_are_never_put() {
     let done = || json!({"name": "pool", "properties": {"provisioningState": "Succeeded"}});
     let script = Script::new([
         on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
@@ -53,37 +53,37 @@ async fn no_put_of_an_existing_scale_set_is_ever_on_the_wire() {
     azure.add_instances(&read, 2).await.unwrap();
     azure.remove_extension(&pool, "vmssCSE").await.unwrap();
     azure.create_canary(&canary()).await.unwrap();
-    script.done();
+    script.assert_finished();
 
-    for asked in script.asked() {
-        if asked.method == "PUT" {
-            assert_eq!(asked.if_none_match.as_deref(), Some("*"), "{}", asked.path);
-            assert!(asked.path.ends_with("/kiln-canary-r1"));
+    for request in script.requests() {
+        if request.method == "PUT" {
+            assert_eq!(request.if_none_match.as_deref(), Some("*"), "{}", request.path);
+            assert!(request.path.ends_with("/kiln-canary-r1"));
         }
-        if asked.method == "PATCH" {
-            assert_eq!(asked.if_match.as_deref(), Some("\"1\""), "{}", asked.path);
+        if request.method == "PATCH" {
+            assert_eq!(request.if_match.as_deref(), Some("\"1\""), "{}", request.path);
         }
     }
     assert_eq!(
-        script.asked()[2].body,
+        script.requests()[2].body,
         json!({"tags": {"owner": "me", "kiln-run": "r1"}}),
-        "tags that were there go along"
+        "existing tags are sent too"
     );
-    assert_eq!(script.asked()[3].body, json!({"sku": {"capacity": 5}}));
+    assert_eq!(script.requests()[3].body, json!({"sku": {"capacity": 5}}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_only_bears_a_canaries_name_is_not_deleted() {
-    let script =
-        Script::new([on("GET", "/virtualMachineScaleSets/kiln-canary-r1")
-            .answers(200, &scale_set(&json!({"owner": "somebody"})))]);
+async fn pool_with_the_name_of_a_canary_is_not_deleted() {
+    let script = Script::new([
+        on("GET", "/virtualMachineScaleSets/kiln-canary-r1").answers(200, &scale_set(&json!({"owner": "other"})))
+    ]);
     let error = azure(&script).delete_canary(&CanaryName::from_run("r1").unwrap()).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_is_deleted_and_one_that_is_gone_is_deleted_already() {
+async fn deleting_a_missing_canary_succeeds() {
     let script = Script::new([
         on("GET", "/virtualMachineScaleSets/kiln-canary-r1")
             .answers(200, &scale_set(&json!({"kiln-canary-of": "pool"}))),
@@ -97,16 +97,16 @@ async fn a_canary_is_deleted_and_one_that_is_gone_is_deleted_already() {
     azure.delete_canary(&name).await.unwrap();
     let handle = azure.delete_canary(&name).await.unwrap();
     azure.settle(&handle).await.unwrap();
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_token_goes_to_another_host_whatever_an_answer_or_a_stored_handle_says() {
+async fn tokens_are_not_sent_to_other_hosts() {
     let script = Script::default();
     let stored = r#"{"kind":"write","resource":"/subscriptions/s","api":"compute","operation_url":"https://evil.example/steal"}"#;
     let error = azure(&script).observe(&OperationHandle::new(stored)).await.unwrap_err();
     assert!(matches!(error, Error::ForeignUrl { .. }), "{error}");
-    assert!(script.asked().is_empty());
+    assert!(script.requests().is_empty());
 
     let page = json!({"value": [], "nextLink": "https://evil.example/next"});
     let script = Script::new([on("GET", "/virtualMachineScaleSets").answers(200, &page)]);
@@ -115,7 +115,7 @@ async fn no_token_goes_to_another_host_whatever_an_answer_or_a_stored_handle_say
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_in_a_request_is_in_no_error() {
+async fn errors_contain_no_secrets_of_the_request() {
     let script = Script::new([on("PATCH", "/pool").fails(400, "InvalidParameter", "customData is too long")]);
     let change = RecipeChange { image: None, custom_data: Some(Secret::new("hunter2")) };
     let error =

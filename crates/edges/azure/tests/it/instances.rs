@@ -1,4 +1,4 @@
-//! The PUT of an instance: what it says, and what it must keep.
+//! The PUT of an instance.
 
 use kiln_azure::Error;
 use kiln_types::{Factory, FactoryError, Protection};
@@ -26,18 +26,18 @@ fn instance(protected: bool) -> Value {
     })
 }
 
-fn reads(value: &Value) -> Step {
+fn read_returns(value: &Value) -> Step {
     on("GET", VM).answers(200, value)
 }
 
-/// The first reading, the put, and what is read after it.
+/// Scripts the first read, the PUT and the read after it.
 async fn protect(after: &Value) -> (Script, Result<kiln_types::Instance, Error>) {
     let script = Script::new([
-        reads(&instance(false)),
-        reads(&instance(false)),
+        read_returns(&instance(false)),
+        read_returns(&instance(false)),
         on("PUT", VM).answers(200, &json!({"properties": {"provisioningState": "Succeeded"}})),
-        reads(after),
-        reads(after),
+        read_returns(after),
+        read_returns(after),
     ]);
     let azure = azure(&script);
     let pool = "pool".parse().unwrap();
@@ -47,10 +47,10 @@ async fn protect(after: &Value) -> (Script, Result<kiln_types::Instance, Error>)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_is_put_by_its_revision_with_the_little_that_a_put_could_drop() {
+async fn instance_put_has_its_etag_and_the_fields_it_would_drop() {
     let (script, outcome) = protect(&instance(true)).await;
     assert_eq!(outcome.unwrap().protection, Protection::FULL);
-    let put = &script.asked()[2];
+    let put = &script.requests()[2];
     assert_eq!(put.if_match.as_deref(), Some("\"1\""));
     assert_eq!(
         put.body,
@@ -62,11 +62,11 @@ async fn an_instance_is_put_by_its_revision_with_the_little_that_a_put_could_dro
             }
         })
     );
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_put_that_changed_what_it_had_to_keep_is_an_error_that_names_it() {
+async fn unintended_change_is_an_error_that_names_the_field() {
     for (pointer, value, named) in [
         ("/tags", json!({}), "tags"),
         ("/properties/vmId", json!("other"), "properties.vmId"),
@@ -81,26 +81,26 @@ async fn a_put_that_changed_what_it_had_to_keep_is_an_error_that_names_it() {
         let mut after = instance(true);
         *after.pointer_mut(pointer).unwrap() = value;
         let error = protect(&after).await.1.unwrap_err();
-        assert!(matches!(&error, Error::NotKept { field, .. } if *field == named), "{pointer}: {error}");
+        assert!(matches!(&error, Error::UnintendedChange { field, .. } if *field == named), "{pointer}: {error}");
         assert!(!error.retryable());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_put_that_ended_well_and_changed_nothing_is_worth_another_try() {
+async fn unchanged_instance_after_put_is_a_retryable_error() {
     let mut after = instance(true);
     after["properties"]["protectionPolicy"] = json!(null);
     let error = protect(&after).await.1.unwrap_err();
-    let named = matches!(&error, Error::NotApplied { field, .. } if *field == "properties.protectionPolicy");
+    let named = matches!(&error, Error::Unchanged { field, .. } if *field == "properties.protectionPolicy");
     assert!(named && error.retryable(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn protection_that_is_so_already_costs_no_request() {
-    let script = Script::new([reads(&instance(true))]);
+async fn unchanged_protection_sends_no_write() {
+    let script = Script::new([read_returns(&instance(true))]);
     let azure = azure(&script);
     let pool = "pool".parse().unwrap();
     let read = azure.describe_instance(&pool, &"0".parse().unwrap()).await.unwrap();
     azure.set_protection(&pool, &read, Protection::FULL).await.unwrap();
-    script.done();
+    script.assert_finished();
 }

@@ -1,4 +1,4 @@
-//! A launch that is killed after any of its requests, in the embedded Azure.
+//! Launches that are killed after each of their requests, against the embedded Azure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::stage::Stage;
 
 const OWNER: &str = "kiln-owner";
 
-/// Lets so many requests through, and none after them: to Azure, a killed process looks like this.
+/// Passes this many requests and fails all later ones. To Azure this looks like a killed process.
 #[derive(Debug)]
 struct Fuse {
     inner: Arc<dyn HttpClient>,
@@ -35,8 +35,8 @@ impl HttpClient for Fuse {
     }
 }
 
-fn killed_after(world: &Embedded, requests: usize) -> Azure {
-    world.azure_through(Arc::new(Fuse { inner: world.http(), left: AtomicUsize::new(requests) }))
+fn killed_after(embedded: &Embedded, requests: usize) -> Azure {
+    embedded.azure_through(Arc::new(Fuse { inner: embedded.http(), left: AtomicUsize::new(requests) }))
 }
 
 fn spec(name: &str, image: &str, owner: &str) -> MachineSpec {
@@ -60,14 +60,14 @@ fn spec(name: &str, image: &str, owner: &str) -> MachineSpec {
     }
 }
 
-/// A world with an image, a network and a machine of somebody else.
+/// A simulated Azure with an image, a network and a machine of another owner.
 async fn prepared() -> (Stage, MachineSpec) {
     let stage = Stage::new("");
     stage.make_definition().await;
     let snapshot = stage.snapshot().await;
     let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     stage.settle(stage.azure.publish(&publication).await.unwrap()).await;
-    let version = stage.azure.versions(&stage.line()).await.unwrap().remove(0);
+    let version = stage.azure.versions(&stage.definition()).await.unwrap().remove(0);
     let scope = stage.azure.scope();
     let subnet = format!(
         "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Network/virtualNetworks/net/subnets/nodes",
@@ -85,7 +85,7 @@ async fn names(azure: &Azure, owner: &str) -> Vec<MachineName> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_made_found_and_deleted_with_all_its_parts() {
+async fn machine_is_created_listed_and_deleted_with_all_its_resources() {
     let (stage, ours) = prepared().await;
     let made = stage.azure.create(&ours).await.unwrap();
     let MachineState::Present { provisioning, vm_id } = &made.state else { panic!("{made:?}") };
@@ -98,31 +98,31 @@ async fn a_machine_is_made_found_and_deleted_with_all_its_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_creation_killed_after_any_request_is_completed_or_collected() {
+async fn creation_killed_after_any_request_can_be_completed_or_collected() {
     let (stage, ours) = prepared().await;
     let mut kills = 0;
     for requests in 1.. {
-        let outcome = killed_after(&stage.world, requests).create(&ours).await;
+        let outcome = killed_after(&stage.embedded, requests).create(&ours).await;
         let completed = outcome.is_ok();
-        // Another process completes it: one machine, whatever was there.
+        // Another process completes the launch; there must be one machine.
         if requests % 2 == 0 {
             let machine = stage.azure.create(&ours).await.unwrap();
             assert!(matches!(machine.state, MachineState::Present { .. }), "{requests}: {machine:?}");
         }
-        // Another process collects what carries the owner's tag.
+        // Another process deletes everything with the owner's tag.
         for name in names(&stage.azure, "us").await {
             stage.azure.delete(&name).await.unwrap();
         }
         assert_eq!(
             stage.azure.describe(&ours.name).await.unwrap(),
             None,
-            "something is left after {requests} requests"
+            "resources are left after {requests} requests"
         );
-        assert_eq!(names(&stage.azure, "them").await.len(), 1, "only what is ours is collected");
+        assert_eq!(names(&stage.azure, "them").await.len(), 1, "machines of other owners are kept");
         if completed {
             break;
         }
         kills += 1;
     }
-    assert!(kills >= 5, "token, look, interface, machine and their watching were each the last request once: {kills}");
+    assert!(kills >= 5, "the launch was killed after too few different requests: {kills}");
 }

@@ -1,4 +1,4 @@
-//! The whole life of a pool and its image, through the engine's verbs, at Azure's own pace in virtual time.
+//! The life cycle of a pool and its image through the ports, with Azure's durations in virtual time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::embedded::Embedded;
 use crate::stage::{Stage, day};
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_is_read_with_its_recipe_and_its_nodes() {
+async fn pool_is_read_with_its_recipe_and_nodes() {
     let stage = Stage::new("");
     let pool = stage.pool().await;
     assert_eq!((pool.capacity, pool.provisioning.clone()), (10, Provisioning::Succeeded));
@@ -32,13 +32,13 @@ async fn a_pool_is_read_with_its_recipe_and_its_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_donor_is_held_copied_and_released() {
+async fn donor_is_protected_stopped_snapshotted_and_released() {
     let stage = Stage::new("");
-    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let (azure, pool) = (&stage.azure, stage.embedded.pool());
     let before = stage.donor().await;
     let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
     assert_eq!(held.protection, Protection::FULL);
-    assert_ne!(held.revision, before.revision, "every write changes the revision");
+    assert_ne!(held.revision, before.revision, "each write changes the ETag");
 
     let began = Instant::now();
     stage.settle(azure.power_off(&pool, &held.id, PowerDown::KeepHardware).await.unwrap()).await;
@@ -60,24 +60,24 @@ async fn the_donor_is_held_copied_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protection_and_user_data_keep_each_other_and_all_else() {
+async fn setting_protection_or_user_data_changes_nothing_else() {
     let stage = Stage::new("");
-    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let (azure, pool) = (&stage.azure, stage.embedded.pool());
     let before = stage.donor().await;
     let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
     let fed = azure.set_user_data(&pool, &held, b"first").await.unwrap();
-    assert_eq!(fed.protection, Protection::FULL, "user data keeps the protection");
+    assert_eq!(fed.protection, Protection::FULL, "setting user data keeps the protection");
     let released = azure.set_protection(&pool, &fed, Protection::NONE).await.unwrap();
-    // Every put compares user data before and after; a last one shows that it was still there to be compared.
+    // Each PUT compares user data before and after. A last one shows that the user data was still present.
     let fed_again = azure.set_user_data(&pool, &released, b"first").await.unwrap();
     let rest = |i: &Instance| (i.node_name.clone(), i.vm_id.clone(), i.os_disk.clone(), i.runs.clone(), i.tags.clone());
     assert_eq!(rest(&fed_again), rest(&before));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_somebody_else_wrote_is_not_put() {
+async fn concurrently_changed_instance_is_not_overwritten() {
     let stage = Stage::new("");
-    let pool = stage.world.pool();
+    let pool = stage.embedded.pool();
     let old = stage.donor().await;
     stage.azure.set_protection(&pool, &old, Protection::FULL).await.unwrap();
     let error = stage.azure.set_user_data(&pool, &old, b"late").await.unwrap_err();
@@ -85,99 +85,100 @@ async fn an_instance_that_somebody_else_wrote_is_not_put() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_is_published_excluded_tried_included_used_and_pruned() {
+async fn version_is_published_tested_included_used_and_deleted() {
     let stage = Stage::new("");
-    let (azure, pool) = (&stage.azure, stage.world.pool());
-    let (region, line) = (stage.world.sim.spec().location.clone(), stage.line());
+    let (azure, pool) = (&stage.azure, stage.embedded.pool());
+    let (region, definition) = (stage.embedded.sim.spec().location.clone(), stage.definition());
     stage.make_definition().await;
-    assert_eq!(azure.versions(&line).await.unwrap(), []);
+    assert_eq!(azure.versions(&definition).await.unwrap(), []);
     let snapshot = stage.snapshot().await;
 
-    // Published, watched by a second client that has nothing but the handle's text.
+    // A second client polls the publication with nothing but the text of the handle.
     let handle = azure.publish(&stage.publication(&snapshot.id, Storage::ZoneRedundant)).await.unwrap();
     let stored = serde_json::to_string(&handle).unwrap();
-    let second = stage.world.azure();
+    let second = stage.embedded.azure();
     let handle: OperationHandle = serde_json::from_str(&stored).unwrap();
     assert!(matches!(second.observe(&handle).await.unwrap(), OperationState::Running(_)));
     tokio::time::sleep(Duration::from_mins(50)).await;
-    let creating = &second.versions(&line).await.unwrap()[0];
+    let creating = &second.versions(&definition).await.unwrap()[0];
     assert_eq!(creating.state, VersionState::Creating);
     assert!(!creating.usable_in(&region));
     second.settle(&handle).await.unwrap();
-    let made = azure.versions(&line).await.unwrap().remove(0);
+    let made = azure.versions(&definition).await.unwrap().remove(0);
     assert_eq!(
         (made.state.clone(), made.excluded, made.storage),
         (VersionState::Succeeded, true, Some(Storage::ZoneRedundant))
     );
     assert!(!made.usable_in(&region));
 
-    // Tried: one instance of exactly this version, and no more.
+    // The canary: one instance of exactly this version.
     let canary = Canary {
         name: CanaryName::from_run("r42").unwrap(),
         pool: pool.clone(),
-        definition: line.clone(),
+        definition: definition.clone(),
         number: day(),
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
     };
     stage.settle(azure.create_canary(&canary).await.unwrap()).await;
     let tried = azure.instances(canary.name.pool()).await.unwrap();
     assert_eq!(tried.len(), 1);
-    assert_eq!(tried[0].runs, ImageSource::ExactVersion(line.clone(), day()));
+    assert_eq!(tried[0].runs, ImageSource::ExactVersion(definition.clone(), day()));
     let nodes: Vec<_> = azure.instances(&pool).await.unwrap().into_iter().map(|i| i.node_name).collect();
-    assert!(!nodes.contains(&tried[0].node_name), "a canary must not take a node's name: {}", tried[0].node_name);
+    assert!(!nodes.contains(&tried[0].node_name), "a canary must not have the name of a node: {}", tried[0].node_name);
     let error = azure.create_canary(&canary).await.unwrap_err();
-    assert!(error.precondition(), "a canary that exists is not put again: {error}");
+    assert!(error.precondition(), "an existing canary is not created again: {error}");
     stage.settle(azure.delete_canary(&canary.name).await.unwrap()).await;
     assert!(azure.describe_pool(canary.name.pool()).await.unwrap_err().not_found());
 
-    // Included, used, stripped.
-    stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
-    assert!(azure.versions(&line).await.unwrap()[0].usable_in(&region));
+    // Include the version, use it in the pool, and strip the recipe.
+    stage.settle(azure.set_excluded(&definition, &day(), false).await.unwrap()).await;
+    assert!(azure.versions(&definition).await.unwrap()[0].usable_in(&region));
     let read = stage.pool().await;
     let change = RecipeChange {
-        image: Some(ImageSource::Definition(line.clone())),
+        image: Some(ImageSource::Definition(definition.clone())),
         custom_data: Some(Secret::new("#cloud-config\n")),
     };
     stage.settle(azure.set_recipe(&pool, &change, read.revision.as_ref().unwrap()).await.unwrap()).await;
     let changed = stage.pool().await;
-    assert_eq!(changed.recipe.image, ImageSource::Definition(line.clone()));
-    assert_eq!(changed.recipe.extensions, read.recipe.extensions, "a patch keeps what it does not name");
+    assert_eq!(changed.recipe.image, ImageSource::Definition(definition.clone()));
+    assert_eq!(changed.recipe.extensions, read.recipe.extensions, "a patch keeps fields that it does not contain");
     stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;
     let stripped = stage.pool().await;
     assert_eq!(stripped.recipe.extensions.len(), 1);
 
-    // New nodes get the version; the old ones keep what they have.
+    // New nodes use the version, existing ones keep theirs.
     stage.settle(azure.add_instances(&stripped, 1).await.unwrap()).await;
     let instances = azure.instances(&pool).await.unwrap();
-    let new: Vec<_> = instances.iter().filter(|i| i.runs == ImageSource::ExactVersion(line.clone(), day())).collect();
+    let new: Vec<_> =
+        instances.iter().filter(|i| i.runs == ImageSource::ExactVersion(definition.clone(), day())).collect();
     assert_eq!((instances.len(), new.len()), (11, 1));
     let id = new[0].id.clone();
     stage.settle(azure.remove_instances(&pool, &[id]).await.unwrap()).await;
     assert_eq!(azure.instances(&pool).await.unwrap().len(), 10);
 
-    let read = azure.find_definition(&line).await.unwrap().unwrap();
+    let read = azure.find_definition(&definition).await.unwrap().unwrap();
     stage
         .settle(azure.tag_definition(&read, &Tags::from([("kiln-paused".to_owned(), "bad".to_owned())])).await.unwrap())
         .await;
-    assert_eq!(azure.find_definition(&line).await.unwrap().unwrap().tags["kiln-paused"], "bad");
-    stage.settle(azure.delete_version(&line, &day()).await.unwrap()).await;
-    assert_eq!(azure.versions(&line).await.unwrap(), []);
+    assert_eq!(azure.find_definition(&definition).await.unwrap().unwrap().tags["kiln-hold"], "bad");
+    stage.settle(azure.delete_version(&definition, &day()).await.unwrap()).await;
+    assert_eq!(azure.versions(&definition).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_tag_is_won_by_one_of_two() {
+async fn only_one_of_two_runs_can_set_the_run_tag() {
     let stage = Stage::new("");
     let read = stage.pool().await;
     let tag = |run: &str| Tags::from([("kiln-run".to_owned(), run.to_owned())]);
     stage.settle(stage.azure.tag_pool(&read, &tag("a")).await.unwrap()).await;
-    let error = stage.world.azure().tag_pool(&read, &tag("b")).await.unwrap_err();
+    let error = stage.embedded.azure().tag_pool(&read, &tag("b")).await.unwrap_err();
     assert!(error.precondition(), "{error}");
     let after = stage.pool().await.tags;
     assert_eq!((after["kiln-run"].as_str(), after.len()), ("a", read.tags.len() + 1), "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_deleted() {
+async fn publication_falls_back_to_local_replicas_after_deleting_the_failed_version() {
     let stage = Stage::new(
         "faults: [{kind: zrs-not-supported, method: PUT, type: Microsoft.Compute/galleries/images/versions}]",
     );
@@ -192,29 +193,29 @@ async fn a_region_without_zones_gets_local_copies_after_the_failed_version_is_de
         .unwrap();
     assert_eq!(storage, Storage::Local);
     assert_eq!(begun.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [Storage::ZoneRedundant, Storage::Local]);
-    assert_eq!(stage.world.count("DELETE", "/versions/2026.11.15"), 1);
+    assert_eq!(stage.embedded.count("DELETE", "/versions/2026.11.15"), 1);
     assert!(
-        stage.world.judge.seen().iter().all(|e| e.status != 409),
-        "the deletion is waited for before the name is used again"
+        stage.embedded.checker.exchanges().iter().all(|e| e.status != 409),
+        "the deletion ends before the name is used again"
     );
-    let version = &stage.azure.versions(&stage.line()).await.unwrap()[0];
+    let version = &stage.azure.versions(&stage.definition()).await.unwrap()[0];
     assert_eq!((version.state.clone(), version.storage), (VersionState::Succeeded, Some(Storage::Local)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_in_a_region_that_has_no_zones_ends_with_local_copies_by_itself() {
+async fn region_without_zones_ends_with_local_replicas() {
     let spec = WorldSpec { location: "westcentralus".into(), ..WorldSpec::default() };
     let stage = Stage::within(Embedded::new(spec, Speed::Factor(1.0), ""));
     stage.make_definition().await;
     let snapshot = stage.snapshot().await;
     let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     assert_eq!(stage.azure.publish_or_fall_back(&publication, |_, _| ()).await.unwrap(), Storage::Local);
-    let versions = stage.azure.versions(&stage.line()).await.unwrap();
+    let versions = stage.azure.versions(&stage.definition()).await.unwrap();
     assert_eq!(versions.iter().map(|v| v.storage).collect::<Vec<_>>(), [Some(Storage::Local)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_is_made_with_the_tags_replicas_and_keys_that_were_asked_for() {
+async fn version_has_the_requested_tags_replicas_and_keys() {
     let stage = Stage::new("");
     stage.make_definition().await;
     let snapshot = stage.snapshot().await;
@@ -224,12 +225,12 @@ async fn a_version_is_made_with_the_tags_replicas_and_keys_that_were_asked_for()
     publication.disk_encryption_set = Some(keys.to_owned());
     publication.tags.extend([("cost-center".to_owned(), "42".to_owned()), ("kiln-run".to_owned(), "r1".to_owned())]);
     stage.settle(stage.azure.publish(&publication).await.unwrap()).await;
-    let seen = stage.world.judge.seen();
+    let seen = stage.embedded.checker.exchanges();
     let put = seen.iter().find(|e| e.method == "PUT" && e.url.contains("/versions/")).unwrap();
     let body: serde_json::Value = serde_json::from_slice(&put.request_body).unwrap();
     let region = &body["properties"]["publishingProfile"]["targetRegions"][0];
     assert_eq!(region["regionalReplicaCount"], 5);
     assert_eq!(region["encryption"]["osDiskImage"]["diskEncryptionSetId"], keys);
-    let made = stage.azure.versions(&stage.line()).await.unwrap().remove(0);
+    let made = stage.azure.versions(&stage.definition()).await.unwrap().remove(0);
     assert_eq!(made.tags, publication.tags);
 }

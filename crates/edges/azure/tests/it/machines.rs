@@ -1,4 +1,4 @@
-//! Single machines, and what a killed creation leaves.
+//! Single machines, and the leftovers of an interrupted creation.
 
 use kiln_types::{
     MachineDisk, MachineSpec, MachineState, Machines, Priority, Provisioning, Secret, SecurityType, Tags,
@@ -40,7 +40,7 @@ fn part(path: &str, tags: &Value) -> Value {
     json!({"id": format!("{GROUP}{path}"), "name": "x", "tags": tags, "properties": {"provisioningState": "Succeeded", "vmId": "v"}})
 }
 
-fn ours() -> Value {
+fn owner_tags() -> Value {
     json!({"kiln-owner": "me", "kiln-machine": "node1"})
 }
 
@@ -49,29 +49,29 @@ fn missing(path: &'static str) -> Step {
 }
 
 fn present(path: &'static str) -> Step {
-    on("GET", path).answers(200, &part(path, &ours()))
+    on("GET", path).answers(200, &part(path, &owner_tags()))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_an_interface_and_then_a_vm_with_all_that_was_asked() {
+async fn creation_puts_the_interface_then_the_vm() {
     let script = Script::new([
         missing(VM),
         missing(NIC),
-        on("PUT", NIC).answers(201, &part(NIC, &ours())),
-        on("PUT", VM).answers(201, &part(VM, &ours())),
+        on("PUT", NIC).answers(201, &part(NIC, &owner_tags())),
+        on("PUT", VM).answers(201, &part(VM, &owner_tags())),
         present(VM),
         present(NIC),
         present(DISK),
     ]);
     let machine = azure(&script).create(&spec()).await.unwrap();
-    script.done();
+    script.assert_finished();
     assert_eq!(machine.state, MachineState::Present { provisioning: Provisioning::Succeeded, vm_id: Some("v".into()) });
     assert_eq!(machine.parts.len(), 3);
 
-    let asked = script.asked();
-    assert_eq!(asked[2].body["tags"], ours());
-    assert_eq!(asked[2].body["properties"]["networkSecurityGroup"]["id"], "/subscriptions/s/nsg");
-    let vm = &asked[3].body;
+    let request = script.requests();
+    assert_eq!(request[2].body["tags"], owner_tags());
+    assert_eq!(request[2].body["properties"]["networkSecurityGroup"]["id"], "/subscriptions/s/nsg");
+    let vm = &request[3].body;
     assert_eq!(vm["zones"], json!(["1"]));
     assert_eq!(
         vm["identity"],
@@ -86,8 +86,8 @@ async fn a_machine_is_an_interface_and_then_a_vm_with_all_that_was_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_creation_that_was_killed_after_the_vm_was_asked_for_is_completed_and_not_doubled() {
-    let creating = json!({"id": "x", "tags": ours(), "properties": {"provisioningState": "Creating"}});
+async fn interrupted_creation_is_completed_without_a_second_vm() {
+    let creating = json!({"id": "x", "tags": owner_tags(), "properties": {"provisioningState": "Creating"}});
     let script = Script::new([
         on("GET", VM).answers(200, &creating),
         on("GET", VM).answers(200, &creating),
@@ -97,23 +97,23 @@ async fn a_creation_that_was_killed_after_the_vm_was_asked_for_is_completed_and_
         present(DISK),
     ]);
     azure(&script).create(&spec()).await.unwrap();
-    script.done();
-    assert!(script.asked().iter().all(|a| a.method == "GET"));
+    script.assert_finished();
+    assert!(script.requests().iter().all(|a| a.method == "GET"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_finds_machines_and_fragments_by_their_owner_and_nothing_else() {
+async fn list_finds_machines_and_leftovers_of_the_owner_only() {
     let list = |parts: Vec<Value>| json!({ "value": parts });
     let other = json!({"kiln-owner": "you", "kiln-machine": "node9"});
     let unnamed = json!({"kiln-owner": "me"});
     let fragment = json!({"kiln-owner": "me", "kiln-machine": "node2"});
     let script = Script::new([
         on("GET", "/virtualMachines")
-            .answers(200, &list(vec![part(VM, &ours()), part("/virtualMachines/node9", &other)])),
+            .answers(200, &list(vec![part(VM, &owner_tags()), part("/virtualMachines/node9", &other)])),
         on("GET", "/networkInterfaces").answers(
             200,
             &list(vec![
-                part(NIC, &ours()),
+                part(NIC, &owner_tags()),
                 part("/networkInterfaces/node2-nic", &fragment),
                 part("/networkInterfaces/by-hand", &unnamed),
             ]),
@@ -127,7 +127,7 @@ async fn a_list_finds_machines_and_fragments_by_their_owner_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_takes_the_vm_first_then_what_is_left_and_may_be_repeated() {
+async fn deletion_removes_the_vm_first_and_is_idempotent() {
     let script = Script::new([
         present(VM),
         on("DELETE", VM).answers(202, &json!(null)).header("location", "https://arm.example/l"),
@@ -143,26 +143,26 @@ async fn a_deletion_takes_the_vm_first_then_what_is_left_and_may_be_repeated() {
     for _ in 0..2 {
         azure.delete(&"node1".parse().unwrap()).await.unwrap();
     }
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_made_under_the_same_name_is_not_written_over() {
+async fn resource_of_another_owner_is_not_overwritten() {
     for tags in
         [json!({}), json!({"kiln-machine": "node1", "kiln.dev_owner": "them"}), json!({"kiln-machine": "node2"})]
     {
         let script = Script::new([missing(VM), on("GET", NIC).answers(200, &part(NIC, &tags))]);
         let error = azure(&script).create(&spec()).await.unwrap_err();
-        script.done();
-        assert!(error.to_string().ends_with("has this name and is not overwritten"), "{error}");
+        script.assert_finished();
+        assert!(error.to_string().ends_with("and is not overwritten"), "{error}");
         let script = Script::new([on("GET", VM).answers(200, &part(VM, &tags))]);
         azure(&script).create(&spec()).await.unwrap_err();
-        script.done();
+        script.assert_finished();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_confirmation_keeps_all_other_tags_and_is_written_once() {
+async fn confirmation_keeps_other_tags_and_is_written_once() {
     let begun = json!({"kiln-machine": "node1", "kiln.dev_launch": "2026-01-01T00:00:00Z", "team": "a"});
     let done = json!({"kiln-machine": "node1", "kiln.dev_launch": "done", "team": "a"});
     let script = Script::new([
@@ -173,16 +173,16 @@ async fn a_confirmation_keeps_all_other_tags_and_is_written_once() {
     let azure = azure(&script);
     azure.confirm(&"node1".parse().unwrap()).await.unwrap();
     azure.confirm(&"node1".parse().unwrap()).await.unwrap();
-    script.done();
-    assert_eq!(script.asked()[1].body["tags"], done);
+    script.assert_finished();
+    assert_eq!(script.requests()[1].body["tags"], done);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collection_looks_at_each_part_again_and_leaves_what_is_no_longer_ours() {
+async fn collection_checks_each_resource_again_and_skips_foreign_ones() {
     let theirs = json!({"kiln-owner": "you", "kiln-machine": "node1"});
     let script = Script::new([
         on("GET", NIC).answers(200, &part(NIC, &theirs)),
-        on("GET", DISK).answers(200, &part(DISK, &ours())),
+        on("GET", DISK).answers(200, &part(DISK, &owner_tags())),
         on("DELETE", DISK).answers(204, &json!(null)),
     ]);
     let fragment = kiln_types::Machine {
@@ -192,5 +192,5 @@ async fn a_collection_looks_at_each_part_again_and_leaves_what_is_no_longer_ours
         tags: Tags::new(),
     };
     azure(&script).collect(&fragment, "kiln-owner", "me").await.unwrap();
-    script.done();
+    script.assert_finished();
 }

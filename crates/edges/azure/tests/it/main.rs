@@ -1,4 +1,4 @@
-//! The client against scripted answers and against the embedded Azure, in virtual time and without sockets.
+//! The client against scripted responses and against the embedded Azure, in virtual time and without sockets.
 
 mod access;
 mod credentials;

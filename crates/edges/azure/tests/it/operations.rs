@@ -1,4 +1,4 @@
-//! Long operations: three ways to watch one, and a handle that outlives its process.
+//! Long-running operations: the three ways to poll one, and handles that outlive their process.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn begin(script: &Script) -> OperationHandle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_operations_own_url_comes_first_and_its_retry_after_is_kept() {
+async fn operation_url_is_preferred_and_retry_after_is_respected() {
     let script = Script::new([
         accepted().header("azure-asyncoperation", STATUS).header("location", LOCATION).header("retry-after", "5"),
         on("GET", "/operations/o").answers(200, &status("InProgress")).header("retry-after", "30"),
@@ -49,11 +49,11 @@ async fn the_operations_own_url_comes_first_and_its_retry_after_is_kept() {
     let began = Instant::now();
     azure(&script).settle(&handle).await.unwrap();
     assert_eq!(began.elapsed(), Duration::from_secs(35));
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_it_the_place_of_the_result_is_watched() {
+async fn result_url_is_polled_without_an_operation_url() {
     let script = Script::new([
         accepted().header("location", LOCATION),
         on("GET", "/results/o").answers(202, &json!(null)).header("retry-after", "3"),
@@ -64,11 +64,11 @@ async fn without_it_the_place_of_the_result_is_watched() {
     let running = azure.observe(&handle).await.unwrap();
     assert_eq!(running, OperationState::Running(Progress { retry_after: Some(Duration::from_secs(3)), percent: None }));
     assert_eq!(azure.observe(&handle).await.unwrap(), OperationState::Succeeded);
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_both_the_resource_itself_is_watched() {
+async fn resource_is_polled_without_any_url() {
     let script = Script::new([
         accepted(),
         on("GET", "/snapshots/snap").answers(200, &snapshot("Creating")),
@@ -76,11 +76,11 @@ async fn without_both_the_resource_itself_is_watched() {
     ]);
     let handle = begin(&script).await;
     azure(&script).settle(&handle).await.unwrap();
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_azure_forgot_is_judged_by_its_resource() {
+async fn forgotten_operation_is_decided_by_its_resource() {
     for (state, expected) in
         [("Updating", OperationState::Running(Progress::default())), ("Succeeded", OperationState::Succeeded)]
     {
@@ -91,12 +91,12 @@ async fn an_operation_that_azure_forgot_is_judged_by_its_resource() {
         ]);
         let handle = begin(&script).await;
         assert_eq!(azure(&script).observe(&handle).await.unwrap(), expected);
-        script.done();
+        script.assert_finished();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_operation_with_a_failed_or_missing_resource_has_failed() {
+async fn forgotten_operation_with_failed_or_missing_resource_has_failed() {
     for (answer, class) in [
         (on("GET", "/snapshots/snap").answers(200, &snapshot("Failed")), ErrorClass::Transient),
         (on("GET", "/snapshots/snap").fails(404, "ResourceNotFound", "none"), ErrorClass::NotFound),
@@ -115,7 +115,7 @@ async fn a_forgotten_operation_with_a_failed_or_missing_resource_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_deletion_is_done_when_the_resource_is_gone() {
+async fn forgotten_deletion_has_succeeded_if_the_resource_is_gone() {
     let script = Script::new([
         on("DELETE", "/snapshots/snap").answers(202, &json!(null)).header("azure-asyncoperation", STATUS),
         on("GET", "/operations/o").fails(404, "NotFound", "no such operation"),
@@ -127,7 +127,7 @@ async fn a_forgotten_deletion_is_done_when_the_resource_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_operation_says_why_and_what_that_means() {
+async fn failed_operation_has_reason_and_class() {
     let failed = json!({"status": "Failed", "error": {"code": "AllocationFailed", "message": "no capacity"}});
     let script = Script::new([
         accepted().header("azure-asyncoperation", STATUS),
@@ -143,15 +143,15 @@ async fn a_failed_operation_says_why_and_what_that_means() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_answer_is_not_asked_about_again() {
+async fn finished_response_is_not_polled() {
     let script = Script::new([on("PUT", "/snapshots/snap").answers(200, &snapshot("Succeeded"))]);
     let handle = begin(&script).await;
     assert_eq!(azure(&script).observe(&handle).await.unwrap(), OperationState::Succeeded);
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_is_taken_up_by_another_client_from_its_text_alone() {
+async fn another_client_can_poll_a_stored_handle() {
     let script = Script::new([accepted().header("azure-asyncoperation", STATUS).header("retry-after", "5")]);
     let stored = serde_json::to_string(&begin(&script).await).unwrap();
 
@@ -160,17 +160,17 @@ async fn a_handle_is_taken_up_by_another_client_from_its_text_alone() {
     let handle: OperationHandle = serde_json::from_str(&stored).unwrap();
     let state = azure(&later).observe(&handle).await.unwrap();
     assert_eq!(state, OperationState::Running(Progress { retry_after: None, percent: Some(40.0) }));
-    assert!(later.asked()[0].query.contains("t=signature"), "the URL is opaque and used whole");
+    assert!(later.requests()[0].query.contains("t=signature"), "the URL is opaque and used unchanged");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_that_is_not_ours_is_refused() {
+async fn invalid_handles_are_rejected() {
     let error = azure(&Script::default()).observe(&OperationHandle::new("nonsense")).await.unwrap_err();
     assert!(matches!(error, Error::Handle(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_follow_their_pages() {
+async fn lists_follow_next_links() {
     let set = |name: &str| json!({"name": name, "location": "westus2", "properties": {}});
     let script = Script::new([
         on("GET", "/virtualMachineScaleSets").answers(
@@ -181,5 +181,5 @@ async fn lists_follow_their_pages() {
     ]);
     let names: Vec<_> = azure(&script).pools().await.unwrap().into_iter().map(|p| p.name.to_string()).collect();
     assert_eq!(names, ["a", "b"]);
-    script.done();
+    script.assert_finished();
 }

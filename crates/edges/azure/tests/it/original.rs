@@ -1,4 +1,4 @@
-//! The way back to the recipe that a pool had before the first run.
+//! Rollback to the recipe that a pool had before the first run.
 
 use kiln_types::{
     DefinitionName, Factory, FactoryError, ImageSource, Instance, Recipe, RecipeChange, SavedExtension, Secret, Storage,
@@ -9,22 +9,22 @@ use crate::stage::{Stage, day};
 const CUSTOM_DATA: &str = "#cloud-config\nruncmd: [join]\n";
 const PROTECTED: &str = r#"{"commandToExecute":"/opt/join.sh --token hunter2"}"#;
 
-/// A pool after a first run: the model names the line, custom data is a no-op and the script extension is gone.
+/// A pool after its first run: the model uses the image definition, custom data is a no-op and the script extension is removed.
 async fn stripped(stage: &Stage) -> (Recipe, DefinitionName) {
-    let (azure, pool, line) = (&stage.azure, stage.world.pool(), stage.line());
+    let (azure, pool, definition) = (&stage.azure, stage.embedded.pool(), stage.definition());
     let before = stage.pool().await;
     stage.make_definition().await;
     let snapshot = stage.snapshot().await;
     let publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
     stage.settle(azure.publish(&publication).await.unwrap()).await;
-    stage.settle(azure.set_excluded(&line, &day(), false).await.unwrap()).await;
+    stage.settle(azure.set_excluded(&definition, &day(), false).await.unwrap()).await;
     let change = RecipeChange {
-        image: Some(ImageSource::Definition(line.clone())),
+        image: Some(ImageSource::Definition(definition.clone())),
         custom_data: Some(Secret::new("#cloud-config\n")),
     };
     stage.settle(azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await.unwrap()).await;
     stage.settle(azure.remove_extension(&pool, "vmssCSE").await.unwrap()).await;
-    (before.recipe, line)
+    (before.recipe, definition)
 }
 
 fn saved(recipe: &Recipe) -> SavedExtension {
@@ -33,19 +33,20 @@ fn saved(recipe: &Recipe) -> SavedExtension {
 }
 
 async fn grown(stage: &Stage) -> Instance {
-    let known: Vec<_> = stage.azure.instances(&stage.world.pool()).await.unwrap().into_iter().map(|i| i.id).collect();
+    let known: Vec<_> =
+        stage.azure.instances(&stage.embedded.pool()).await.unwrap().into_iter().map(|i| i.id).collect();
     let pool = stage.pool().await;
     stage.settle(stage.azure.add_instances(&pool, 1).await.unwrap()).await;
-    let now = stage.azure.instances(&stage.world.pool()).await.unwrap();
+    let now = stage.azure.instances(&stage.embedded.pool()).await.unwrap();
     now.into_iter().find(|i| !known.contains(&i.id)).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_gets_its_marketplace_image_custom_data_and_script_back_by_patches() {
+async fn original_image_custom_data_and_script_are_restored_by_patches() {
     let stage = Stage::new("");
-    let (azure, pool) = (&stage.azure, stage.world.pool());
-    let (original, line) = stripped(&stage).await;
-    assert_eq!(grown(&stage).await.runs, ImageSource::ExactVersion(line, day()));
+    let (azure, pool) = (&stage.azure, stage.embedded.pool());
+    let (original, definition) = stripped(&stage).await;
+    assert_eq!(grown(&stage).await.runs, ImageSource::ExactVersion(definition, day()));
 
     let saved = saved(&original);
     stage.settle(azure.put_extension(&pool, &saved).await.unwrap()).await;
@@ -60,13 +61,13 @@ async fn a_pool_gets_its_marketplace_image_custom_data_and_script_back_by_patche
     assert_eq!(restored, expected);
     assert!(matches!(grown(&stage).await.runs, ImageSource::Marketplace(_)));
 
-    // The image's other name was taken back by name, not left to how Azure merges.
-    let seen = stage.world.judge.seen();
+    // The patch nulls the other way of naming the image, so that the result does not depend on how Azure merges.
+    let seen = stage.embedded.checker.exchanges();
     let patch = seen.iter().rev().find(|e| e.method == "PATCH" && e.request_body.windows(9).any(|w| w == b"publisher"));
     let body: serde_json::Value = serde_json::from_slice(&patch.unwrap().request_body).unwrap();
     let reference = &body["properties"]["virtualMachineProfile"]["storageProfile"]["imageReference"];
     assert_eq!(reference.get("id"), Some(&serde_json::Value::Null));
-    // What was put back is what was saved, and no whole scale set was ever put.
+    // The restored extension equals the saved one, and no scale set was PUT.
     let put = seen.iter().find(|e| e.method == "PUT" && e.url.contains("/extensions/vmssCSE")).unwrap();
     let body: serde_json::Value = serde_json::from_slice(&put.request_body).unwrap();
     assert_eq!(body["properties"]["protectedSettings"]["commandToExecute"], "/opt/join.sh --token hunter2");
@@ -74,25 +75,25 @@ async fn a_pool_gets_its_marketplace_image_custom_data_and_script_back_by_patche
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extension_that_is_there_is_not_overwritten() {
+async fn existing_extension_is_not_overwritten() {
     let stage = Stage::new("");
-    let (azure, pool) = (&stage.azure, stage.world.pool());
+    let (azure, pool) = (&stage.azure, stage.embedded.pool());
     let before = stage.pool().await;
     let mut saved = saved(&before.recipe);
     stage.settle(azure.put_extension(&pool, &saved).await.unwrap()).await;
-    assert_eq!(stage.world.count("PUT", "/extensions/vmssCSE"), 0, "it was there already");
+    assert_eq!(stage.embedded.count("PUT", "/extensions/vmssCSE"), 0, "the extension already existed");
     assert_eq!(stage.pool().await.revision, before.revision);
 
     "Microsoft.Azure.Monitor".clone_into(&mut saved.extension.publisher);
     let error = azure.put_extension(&pool, &saved).await.unwrap_err();
     assert!(error.precondition() && error.to_string().contains("CustomScript"), "{error}");
-    assert_eq!(stage.world.count("PUT", "/extensions/vmssCSE"), 0);
+    assert_eq!(stage.embedded.count("PUT", "/extensions/vmssCSE"), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saved_script_prints_no_secret_not_even_when_it_is_refused() {
+async fn saved_extension_never_prints_its_secrets() {
     let stage = Stage::new("");
-    let (_, pool) = (&stage.azure, stage.world.pool());
+    let (_, pool) = (&stage.azure, stage.embedded.pool());
     let mut saved = saved(&stage.pool().await.recipe);
     saved.protected_settings = Some(Secret::new("no json: hunter2"));
     let error = stage.azure.put_extension(&pool, &saved).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Random operations through this client, under faults that it hides, keep the world and a model of it alike.
+//! Random operations through the client, under faults that it hides, keep the simulated Azure equal to a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use proptest::sample::Index;
 
 use crate::embedded::Embedded;
 
-/// What the client hides: throttling, a token that is over (twice, and not at once: a second refusal in a row is final), an answer to a
-/// reading that is lost, an operation that is forgotten.
+/// Faults that the client hides: throttling, an expired token (twice, but not in a row, since a second rejection is final), a lost response
+/// to a read, a forgotten operation.
 const HIDDEN_FAULTS: &str = "faults:
 - {kind: throttled-arm, times: 100000, probability: 0.05}
 - {kind: throttled-compute, times: 100000, probability: 0.05}
@@ -51,7 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What should be.
+/// The expected state.
 #[derive(Debug)]
 struct Model {
     instances: BTreeMap<InstanceId, (PowerState, Protection)>,
@@ -60,7 +60,7 @@ struct Model {
 }
 
 struct Run {
-    world: Embedded,
+    embedded: Embedded,
     azure: Azure,
     model: Model,
 }
@@ -69,20 +69,20 @@ impl Run {
     async fn new(seed: u64) -> Result<Self, Error> {
         let mut spec = WorldSpec::default();
         spec.pools[0].capacity = 3;
-        let world = Embedded::seeded(spec, Speed::Factor(1.0), HIDDEN_FAULTS, seed);
-        let azure = world.azure();
-        let read = azure.describe_pool(&world.pool()).await?;
-        let instances = azure.instances(&world.pool()).await?;
+        let embedded = Embedded::seeded(spec, Speed::Factor(1.0), HIDDEN_FAULTS, seed);
+        let azure = embedded.azure();
+        let read = azure.describe_pool(&embedded.pool()).await?;
+        let instances = azure.instances(&embedded.pool()).await?;
         let model = Model {
             instances: instances.into_iter().map(|i| (i.id, (i.power, i.protection))).collect(),
             tags: read.tags,
             snapshots: BTreeSet::new(),
         };
-        Ok(Self { world, azure, model })
+        Ok(Self { embedded, azure, model })
     }
 
     async fn pool(&self) -> Result<Pool, Error> {
-        self.azure.describe_pool(&self.world.pool()).await
+        self.azure.describe_pool(&self.embedded.pool()).await
     }
 
     fn pick(&self, index: Index) -> Option<InstanceId> {
@@ -90,17 +90,17 @@ impl Run {
         (!ids.is_empty()).then(|| ids[index.index(ids.len())].clone())
     }
 
-    /// A write to the pool ends and changes its revision.
+    /// Waits for a write to the pool and checks that it changed the ETag.
     async fn pool_write(&self, before: &Pool, handle: OperationHandle) -> Result<(), Error> {
         self.azure.settle(&handle).await?;
         let after = self.pool().await?;
-        assert_ne!(after.revision, before.revision, "a write left the revision as it was");
+        assert_ne!(after.revision, before.revision, "a write did not change the ETag");
         assert_eq!(after.provisioning, Provisioning::Succeeded);
         Ok(())
     }
 
     async fn take(&mut self, step: &Step) -> Result<(), Error> {
-        let pool = self.world.pool();
+        let pool = self.embedded.pool();
         match step {
             Step::Protect(index, on) => {
                 let Some(id) = self.pick(*index) else { return Ok(()) };
@@ -116,7 +116,7 @@ impl Run {
                 let handle = self.azure.power_off(&pool, &id, how).await?;
                 self.azure.settle(&handle).await?;
                 let power = &mut self.model.instances.get_mut(&id).unwrap().0;
-                // What gave its hardware back does not get it again by being turned off.
+                // Stopping a deallocated instance keeps it deallocated.
                 *power = if *away || *power == PowerState::Deallocated {
                     PowerState::Deallocated
                 } else {
@@ -158,7 +158,7 @@ impl Run {
                     RecipeChange { image: None, custom_data: Some(Secret::new(format!("#cloud-config\n# {text}\n"))) };
                 let handle = self.azure.set_recipe(&pool, &change, before.revision.as_ref().unwrap()).await?;
                 self.pool_write(&before, handle).await?;
-                assert_eq!(self.pool().await?.recipe, before.recipe, "what can be read of the recipe did not change");
+                assert_eq!(self.pool().await?.recipe, before.recipe, "the readable part of the recipe is unchanged");
             }
             Step::Snapshot(index, name) => {
                 let Some(id) = self.pick(*index) else { return Ok(()) };
@@ -183,21 +183,21 @@ impl Run {
         Ok(())
     }
 
-    /// World and model are alike.
+    /// Compares the simulated Azure with the model.
     async fn compare(&self) -> Result<(), Error> {
         let read = self.pool().await?;
         assert_eq!(read.tags, self.model.tags);
         assert_eq!(read.capacity as usize, self.model.instances.len());
         let instances = self.azure.instances(&read.name).await?;
         let seen: BTreeMap<_, _> = instances.iter().map(|i| (i.id.clone(), (i.power, i.protection))).collect();
-        assert_eq!(seen.len(), instances.len(), "an id is there once");
+        assert_eq!(seen.len(), instances.len(), "ids are unique");
         assert_eq!(seen, self.model.instances);
         let machines: BTreeSet<_> = instances.iter().map(|i| i.vm_id.as_str()).collect();
         let disks: BTreeSet<_> = instances.iter().map(|i| i.os_disk.as_deref()).collect();
         assert_eq!(
             (machines.len(), disks.len()),
             (instances.len(), instances.len()),
-            "each has a machine and a disk of its own"
+            "each instance has its own VM and disk"
         );
         for name in (0..3).map(snapshot_name) {
             let found = self.azure.find_snapshot(&name).await?.is_some();
@@ -212,11 +212,11 @@ fn snapshot_name(number: u8) -> SnapshotName {
 }
 
 proptest! {
-    // A case costs a few hundred requests; twenty-four of them see every pair of steps about once.
+    // A case takes a few hundred requests; 24 cases cover every pair of steps about once.
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_operations_keep_the_model_end_and_change_the_revision(seed: u64, steps in prop::collection::vec(step(), 1..14)) {
+    fn random_operations_match_the_model_and_change_the_etag(seed: u64, steps in prop::collection::vec(step(), 1..14)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let outcome: Result<(), Error> = runtime.block_on(async {
             let mut run = Run::new(seed).await?;

@@ -1,4 +1,4 @@
-//! A transport that answers from a list, and remembers what it was asked.
+//! A transport that answers from a list and records the requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,14 +12,14 @@ use azure_core::http::headers::{HeaderName, Headers};
 use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 use azure_core::time::OffsetDateTime;
 use kiln_azure::arm::{Jitter, Scope};
-use kiln_azure::login::{Cloud, Renewing};
+use kiln_azure::login::{Cloud, RenewingCredential};
 use kiln_azure::{Azure, AzureOptions};
 use serde_json::Value;
 
 pub(crate) const ARM: &str = "https://arm.example";
 pub(crate) const GROUP: &str = "/subscriptions/s/resourceGroups/g/providers";
 
-/// One expected request and what becomes of it.
+/// An expected request and its response.
 pub(crate) struct Step {
     method: &'static str,
     path: String,
@@ -29,7 +29,7 @@ pub(crate) struct Step {
     reset: bool,
 }
 
-/// A request for a path that ends so.
+/// Expects a request for a path with this suffix.
 pub(crate) fn on(method: &'static str, path: impl Into<String>) -> Step {
     Step { method, path: path.into(), status: 200, headers: Vec::new(), body: String::new(), reset: false }
 }
@@ -56,9 +56,9 @@ impl Step {
     }
 }
 
-/// What was asked.
+/// A recorded request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: String,
@@ -75,7 +75,7 @@ pub(crate) struct Script(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     steps: Mutex<VecDeque<Step>>,
-    asked: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<RecordedRequest>>,
 }
 
 impl Script {
@@ -85,14 +85,14 @@ impl Script {
         script
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.0.asked.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.0.requests.lock().unwrap().clone()
     }
 
-    /// All that was expected came.
-    pub(crate) fn done(&self) {
+    /// Checks that all expected requests were sent.
+    pub(crate) fn assert_finished(&self) {
         let left = self.0.steps.lock().unwrap().len();
-        assert_eq!(left, 0, "{left} expected requests were not sent; sent: {:#?}", self.asked());
+        assert_eq!(left, 0, "{left} expected requests were not sent; sent: {:#?}", self.requests());
     }
 }
 
@@ -107,7 +107,7 @@ impl HttpClient for Script {
     async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
         let header = |name| request.headers().get_optional_string(&HeaderName::from_static(name));
         let body: azure_core::Bytes = request.body().into();
-        let asked = Asked {
+        let recorded = RecordedRequest {
             method: request.method().to_string(),
             path: request.url().path().to_owned(),
             query: request.url().query().unwrap_or_default().to_owned(),
@@ -117,11 +117,11 @@ impl HttpClient for Script {
             client_request_id: header("x-ms-client-request-id"),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
-        self.0.asked.lock().unwrap().push(asked.clone());
+        self.0.requests.lock().unwrap().push(recorded.clone());
         let step = self.0.steps.lock().unwrap().pop_front();
-        let step = step.unwrap_or_else(|| panic!("not expected: {} {}", asked.method, asked.path));
-        assert_eq!(asked.method, step.method, "{}", asked.path);
-        assert!(asked.path.ends_with(&step.path), "{} {} where …{} was expected", asked.method, asked.path, step.path);
+        let step = step.unwrap_or_else(|| panic!("unexpected request: {} {}", recorded.method, recorded.path));
+        assert_eq!(recorded.method, step.method, "{}", recorded.path);
+        assert!(recorded.path.ends_with(&step.path), "{} {}, expected …{}", recorded.method, recorded.path, step.path);
         if step.reset {
             return Err(azure_core::Error::with_message(ErrorKind::Io, "connection reset by peer"));
         }
@@ -133,15 +133,15 @@ impl HttpClient for Script {
     }
 }
 
-/// A credential whose tokens are `token-1`, `token-2`, …: each made credential has one and keeps it.
-pub(crate) fn tokens() -> (Arc<Renewing>, Arc<AtomicUsize>) {
+/// Returns a credential with the tokens `token-1`, `token-2`, …: each created credential has one token and keeps it.
+pub(crate) fn tokens() -> (Arc<RenewingCredential>, Arc<AtomicUsize>) {
     let made = Arc::new(AtomicUsize::new(0));
     let counter = made.clone();
     let factory = move || {
         let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
         Ok(Arc::new(OneToken(format!("token-{number}"))) as Arc<dyn TokenCredential>)
     };
-    (Arc::new(Renewing::new(factory).unwrap()), made)
+    (Arc::new(RenewingCredential::new(factory).unwrap()), made)
 }
 
 #[derive(Debug)]
@@ -151,7 +151,7 @@ struct OneToken(String);
 impl TokenCredential for OneToken {
     async fn get_token(&self, scopes: &[&str], _: Option<TokenRequestOptions<'_>>) -> azure_core::Result<AccessToken> {
         assert_eq!(scopes, ["https://arm.example/.default"]);
-        // Far away: in virtual time it is Azure that says when a token is over.
+        // Far in the future: in virtual time the simulated Azure decides when a token expires.
         Ok(AccessToken::new(self.0.clone(), OffsetDateTime::from_unix_timestamp(4_000_000_000).unwrap()))
     }
 }
@@ -160,12 +160,12 @@ pub(crate) fn cloud() -> Cloud {
     Cloud::custom("scripted", "https://login.example", ARM, ARM).unwrap()
 }
 
-/// A client of a script, in the resource group `g`.
+/// Returns a client for a script, in the resource group `g`.
 pub(crate) fn azure(script: &Script) -> Azure {
     azure_as(script, tokens().0)
 }
 
-pub(crate) fn azure_as(script: &Script, credential: Arc<Renewing>) -> Azure {
+pub(crate) fn azure_as(script: &Script, credential: Arc<RenewingCredential>) -> Azure {
     let http = Arc::new(script.clone());
     let options = AzureOptions { cloud: cloud(), credential, http, jitter: Jitter::none(), recorder: None };
     Azure::new(Scope::new("s", "g").unwrap(), options)

@@ -1,4 +1,4 @@
-//! The real HTTP client, over loopback sockets and TLS.
+//! The real HTTP client over loopback sockets and TLS.
 
 use std::net::Ipv4Addr;
 
@@ -13,13 +13,13 @@ use kiln_sim_azure::{Options, Sim, WorldSpec};
 use kiln_types::{Factory, Secret};
 
 #[test]
-fn a_cloud_with_a_certificate_of_its_own_is_reached_with_its_ca_file_and_not_without() {
-    // With the identity of a machine it asks a metadata service.
-    testkit::private().inside(|| tokio::runtime::Runtime::new().unwrap().block_on(is_reached_with_its_ca_file_alone()));
+fn cloud_with_private_ca_needs_the_ca_file() {
+    // With a managed identity, so that it also queries the metadata service.
+    testkit::private().inside(|| tokio::runtime::Runtime::new().unwrap().block_on(connects_only_with_the_ca_file()));
 }
 
-#[expect(clippy::disallowed_methods, reason = "a certificate is judged by the wall clock of the TLS library")]
-async fn is_reached_with_its_ca_file_alone() {
+#[expect(clippy::disallowed_methods, reason = "the TLS library validates certificates by the wall clock")]
+async fn connects_only_with_the_ca_file() {
     let dir = tempfile::tempdir().unwrap();
     let now = Timestamp::now();
     let tls = Tls::open(dir.path(), &[], now).unwrap();

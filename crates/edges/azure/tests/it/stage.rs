@@ -1,4 +1,4 @@
-//! A world with a client in it, and what every story about an image begins with.
+//! A simulated Azure with a client, and the common first steps of the image tests.
 
 use kiln_azure::Azure;
 use kiln_prototype::names;
@@ -10,7 +10,7 @@ use kiln_types::{
 use crate::embedded::Embedded;
 
 pub(crate) struct Stage {
-    pub(crate) world: Embedded,
+    pub(crate) embedded: Embedded,
     pub(crate) azure: Azure,
     group: String,
 }
@@ -20,29 +20,29 @@ impl Stage {
         Self::within(Embedded::in_real_pace(faults))
     }
 
-    pub(crate) fn within(world: Embedded) -> Self {
-        let azure = world.azure();
-        let group = world.sim.spec().resource_group.clone();
-        Self { world, azure, group }
+    pub(crate) fn within(embedded: Embedded) -> Self {
+        let azure = embedded.azure();
+        let group = embedded.sim.spec().resource_group.clone();
+        Self { embedded, azure, group }
     }
 
     pub(crate) async fn pool(&self) -> Pool {
-        self.azure.describe_pool(&self.world.pool()).await.unwrap()
+        self.azure.describe_pool(&self.embedded.pool()).await.unwrap()
     }
 
     pub(crate) async fn donor(&self) -> Instance {
-        self.azure.describe_instance(&self.world.pool(), &"3".parse().unwrap()).await.unwrap()
+        self.azure.describe_instance(&self.embedded.pool(), &"3".parse().unwrap()).await.unwrap()
     }
 
-    pub(crate) fn line(&self) -> DefinitionName {
-        names::definition(&self.group, &self.world.pool()).unwrap()
+    pub(crate) fn definition(&self) -> DefinitionName {
+        names::definition(&self.group, &self.embedded.pool()).unwrap()
     }
 
     pub(crate) async fn settle(&self, handle: OperationHandle) {
         self.azure.settle(&handle).await.unwrap();
     }
 
-    /// Gallery and line, with the donor's traits.
+    /// Creates the gallery and an image definition with the donor's properties.
     pub(crate) async fn make_definition(&self) {
         let pool = self.pool().await;
         let disk = self.azure.os_disk(&self.donor().await).await.unwrap();
@@ -51,8 +51,8 @@ impl Stage {
         self.settle(self.azure.create_gallery(&gallery).await.unwrap()).await;
         assert_eq!(self.azure.find_gallery(&gallery.name).await.unwrap(), Some(gallery));
 
-        let line = ImageDefinition {
-            name: self.line(),
+        let definition = ImageDefinition {
+            name: self.definition(),
             location: pool.location,
             generation: disk.generation,
             architecture: disk.architecture,
@@ -61,14 +61,14 @@ impl Stage {
             plan: None,
             tags: Tags::new(),
         };
-        self.settle(self.azure.create_definition(&line).await.unwrap()).await;
-        assert_eq!(self.azure.find_definition(&line.name).await.unwrap(), Some(line));
+        self.settle(self.azure.create_definition(&definition).await.unwrap()).await;
+        assert_eq!(self.azure.find_definition(&definition.name).await.unwrap(), Some(definition));
     }
 
     pub(crate) async fn snapshot(&self) -> Snapshot {
         let donor = self.donor().await;
         let request = SnapshotRequest {
-            name: names::snapshot(&self.world.pool()).unwrap(),
+            name: names::snapshot(&self.embedded.pool()).unwrap(),
             location: self.pool().await.location,
             disk: donor.os_disk.clone().unwrap(),
             tags: Tags::from([(kiln_types::tags::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
@@ -78,9 +78,9 @@ impl Stage {
     }
 
     pub(crate) fn publication(&self, source: &str, storage: Storage) -> Publication {
-        let location = self.world.sim.spec().location.clone();
+        let location = self.embedded.sim.spec().location.clone();
         Publication {
-            definition: self.line(),
+            definition: self.definition(),
             number: day(),
             location: location.clone(),
             source: source.to_owned(),

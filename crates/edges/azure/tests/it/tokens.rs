@@ -1,4 +1,4 @@
-//! Tokens that are refused.
+//! Rejected tokens.
 
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::script::{Script, azure_as, cloud, on, tokens};
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_expires_inside_an_operation_is_replaced_and_the_request_repeated_once() {
+async fn expired_token_is_replaced_and_the_request_repeated_once() {
     let script = Script::new([
         on("PATCH", "/pool").answers(200, &json!(null)),
         on("PATCH", "/pool").fails(
@@ -32,15 +32,15 @@ async fn a_token_that_expires_inside_an_operation_is_replaced_and_the_request_re
     for _ in 0..2 {
         azure.set_recipe(&"pool".parse().unwrap(), &change, &Revision::new("\"1\"")).await.unwrap();
     }
-    let used: Vec<_> = script.asked().iter().map(|a| a.authorization.clone().unwrap()).collect();
+    let used: Vec<_> = script.requests().iter().map(|a| a.authorization.clone().unwrap()).collect();
     assert_eq!(used, ["Bearer token-1", "Bearer token-1", "Bearer token-2"]);
-    assert_eq!(script.asked()[2].body, script.asked()[1].body);
+    assert_eq!(script.requests()[2].body, script.requests()[1].body);
     assert_eq!(made.load(Ordering::SeqCst), 2);
-    script.done();
+    script.assert_finished();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claims_challenge_is_answered_with_a_new_token() {
+async fn claims_challenge_is_answered_with_a_new_token() {
     let challenge = r#"Bearer realm="", authorization_uri="https://login.example/common", error="insufficient_claims", claims="eyJhIjoxfQ==""#;
     let script = Script::new([
         on("GET", "/pool").fails(401, "InvalidAuthenticationToken", "claims").header("www-authenticate", challenge),
@@ -53,7 +53,7 @@ async fn a_claims_challenge_is_answered_with_a_new_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_refusal_is_final() {
+async fn second_rejection_is_final() {
     let refused = || on("GET", "/pool").fails(401, "InvalidAuthenticationToken", "no");
     let script = Script::new([refused(), refused()]);
     let error = azure_as(&script, tokens().0).describe_pool(&"pool".parse().unwrap()).await.unwrap_err();
@@ -61,10 +61,10 @@ async fn a_second_refusal_is_final() {
     assert!(error.permission());
     let shown = format!("{error} {error:?}");
     assert!(!shown.contains("token-"), "{shown}");
-    script.done();
+    script.assert_finished();
 }
 
-/// `az`, logged in or not.
+/// The Azure CLI, logged in or not.
 #[derive(Debug)]
 struct Az {
     exit: i32,
@@ -80,7 +80,7 @@ impl Executor for Az {
             command.contains("az account get-access-token -o json --scope https://arm.example/.default"),
             "{command}"
         );
-        // A wait status has the exit code in its second byte.
+        // The exit code is in the second byte of a wait status.
         let status = ExitStatus::from_raw(self.exit << 8);
         Ok(Output { status, stdout: self.stdout.into(), stderr: self.stderr.into() })
     }
@@ -90,21 +90,21 @@ async fn describe_by_az(script: &Script, az: Az) -> kiln_azure::Error {
     let login = choose(&LoginChoice::Automatic, None, Some(cloud()), &Environment::default()).unwrap();
     let http: Arc<dyn HttpClient> = Arc::new(script.clone());
     let programs: Arc<dyn Executor> = Arc::new(az);
-    let credential = login.credential_running(&http, &programs).unwrap();
+    let credential = login.credential_with_executor(&http, &programs).unwrap();
     azure_as(script, credential).describe_pool(&"pool".parse().unwrap()).await.unwrap_err()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_login_of_az_is_used_where_nothing_else_is_there() {
+async fn azure_cli_login_is_used() {
     let script = Script::new([on("GET", "/pool").fails(404, "ResourceNotFound", "none")]);
     let stdout = r#"{"accessToken": "from-az", "expires_on": 4000000000, "tokenType": "Bearer"}"#;
     let error = describe_by_az(&script, Az { exit: 0, stdout, stderr: "" }).await;
     assert!(error.not_found(), "{error}");
-    assert_eq!(script.asked()[0].authorization.as_deref(), Some("Bearer from-az"));
+    assert_eq!(script.requests()[0].authorization.as_deref(), Some("Bearer from-az"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_az_says_when_it_is_not_logged_in_is_what_the_user_reads() {
+async fn azure_cli_error_is_shown_to_the_user() {
     let script = Script::default();
     let stderr = "ERROR: Please run 'az login' to setup account.";
     let error = describe_by_az(&script, Az { exit: 1, stdout: "", stderr }).await;

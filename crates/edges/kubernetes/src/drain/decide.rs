@@ -1,61 +1,60 @@
-//! What becomes of a pod when its node is drained. The same table is in `docs/reference/drain.md`, which the tests read.
+//! The decision about each pod of a node that is drained. The tests compare it with the table in `docs/reference/drain.md`.
 
 use std::fmt;
 
 use super::pod::{Controller, PodFacts};
 
-/// What the caller allows. The meanings are those of `kubectl drain`.
+/// The flags of `kubectl drain`, with the same meanings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag on the command line")]
 pub struct Flags {
-    /// Pods that nobody makes anew may go, and pods of a `DaemonSet` that is gone.
+    /// Evict pods that no controller recreates, and pods whose `DaemonSet` no longer exists.
     pub force: bool,
-    /// Data in emptyDirs may go.
+    /// Evict pods whose emptyDir data is lost.
     pub delete_emptydir_data: bool,
-    /// Pods of `DaemonSets` stay and do not stop the drain.
+    /// Leave pods of `DaemonSets` in place instead of failing.
     pub ignore_daemonsets: bool,
-    /// Pods are deleted, past all budgets, not evicted.
+    /// Delete instead of evict, bypassing all budgets.
     pub disable_eviction: bool,
 }
 
-/// What becomes of a pod.
+/// The decision about one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It leaves.
+pub enum EvictionDecision {
     Evict,
-    /// It stays, and the node counts as drained.
+    /// Stays, and does not prevent the node from being drained.
     Skip(SkipReason),
-    /// The drain must not begin.
+    /// The drain must not start.
     Block(BlockReason),
 }
 
-/// Why a pod stays.
+/// Why a pod stays on a drained node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipReason {
-    /// Its `DaemonSet` would make it anew on the same node.
+    /// Its `DaemonSet` would recreate it on the same node.
     DaemonSet,
-    /// Kubelet runs it from a file.
+    /// A static pod: the kubelet runs it from a file.
     Mirror,
 }
 
-/// Why a pod stops the drain.
+/// Why a pod blocks the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockReason {
-    /// It is a `DaemonSet`'s, and `ignore_daemonsets` is not set.
+    /// `ignore_daemonsets` is not set.
     DaemonSet,
-    /// Its `DaemonSet` is gone, and `force` is not set.
+    /// Its `DaemonSet` no longer exists, and `force` is not set.
     OrphanOfDaemonSet,
-    /// Data in its emptyDir would be lost, and `delete_emptydir_data` is not set.
+    /// Its emptyDir data would be lost, and `delete_emptydir_data` is not set.
     EmptyDir,
-    /// Nobody would make it anew, and `force` is not set.
+    /// No controller would recreate it, and `force` is not set.
     Unmanaged,
 }
 
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::DaemonSet => "its DaemonSet keeps one on every node",
-            Self::Mirror => "kubelet runs it from a file of the node",
+            Self::DaemonSet => "its DaemonSet would recreate it on the node",
+            Self::Mirror => "it is a static pod of the node",
         })
     }
 }
@@ -64,35 +63,35 @@ impl fmt::Display for BlockReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::DaemonSet => "it belongs to a DaemonSet (`--ignore-daemonsets` leaves it in place)",
-            Self::OrphanOfDaemonSet => "its DaemonSet does not exist any more (`--force` removes it)",
-            Self::EmptyDir => "it keeps data in an emptyDir (`--delete-emptydir-data` lets it go)",
-            Self::Unmanaged => "nothing would create it again (`--force` removes it)",
+            Self::OrphanOfDaemonSet => "its DaemonSet no longer exists (`--force` evicts it)",
+            Self::EmptyDir => "it has data in an emptyDir (`--delete-emptydir-data` evicts it)",
+            Self::Unmanaged => "no controller would recreate it (`--force` evicts it)",
         })
     }
 }
 
-/// What becomes of a pod. The first rule that applies counts.
-pub fn decide(pod: &PodFacts, flags: Flags) -> Verdict {
+/// Decides about one pod. The first matching rule wins.
+pub fn decide(pod: &PodFacts, flags: Flags) -> EvictionDecision {
     if let (Controller::DaemonSet { exists, .. }, false) = (&pod.controller, pod.finished) {
         match (exists, flags.force, flags.ignore_daemonsets) {
-            (true, _, true) => return Verdict::Skip(SkipReason::DaemonSet),
-            (true, _, false) => return Verdict::Block(BlockReason::DaemonSet),
-            (false, false, _) => return Verdict::Block(BlockReason::OrphanOfDaemonSet),
-            // Nothing makes it anew: from here on it is a pod like others.
+            (true, _, true) => return EvictionDecision::Skip(SkipReason::DaemonSet),
+            (true, _, false) => return EvictionDecision::Block(BlockReason::DaemonSet),
+            (false, false, _) => return EvictionDecision::Block(BlockReason::OrphanOfDaemonSet),
+            // Nothing recreates it: it is treated like any other pod.
             (false, true, _) => {}
         }
     }
     if pod.mirror {
-        return Verdict::Skip(SkipReason::Mirror);
+        return EvictionDecision::Skip(SkipReason::Mirror);
     }
     if pod.finished {
-        return Verdict::Evict;
+        return EvictionDecision::Evict;
     }
     if pod.empty_dir && !flags.delete_emptydir_data {
-        return Verdict::Block(BlockReason::EmptyDir);
+        return EvictionDecision::Block(BlockReason::EmptyDir);
     }
     if pod.controller == Controller::None && !flags.force {
-        return Verdict::Block(BlockReason::Unmanaged);
+        return EvictionDecision::Block(BlockReason::Unmanaged);
     }
-    Verdict::Evict
+    EvictionDecision::Evict
 }

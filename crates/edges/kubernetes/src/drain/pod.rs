@@ -1,15 +1,14 @@
-//! What a drain needs to know of a pod.
+//! The properties of a pod that a drain depends on.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// Which pod. A pod of the same name with another uid is another pod.
+/// Identifies a pod. A pod of the same name with another uid is another pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId {
     pub namespace: String,
     pub name: String,
-    /// Its id among all pods that ever were.
     pub uid: String,
 }
 
@@ -19,46 +18,40 @@ impl fmt::Display for PodId {
     }
 }
 
-/// Who makes the pod anew when it is gone.
+/// The controller that recreates a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Controller {
-    /// Nobody.
     None,
-    /// A `DaemonSet`, which makes it anew on the same node.
+    /// Recreates the pod on the same node.
     DaemonSet {
         name: String,
-        /// Whether it still exists.
         exists: bool,
     },
-    /// Anything else.
     Other,
 }
 
-/// What a drain needs to know of a pod.
+/// The properties of a pod that a drain depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent property")]
 pub struct PodFacts {
-    /// Which pod.
     pub id: PodId,
-    /// Whether kubelet made it from a file: the API server shows it and cannot remove it.
+    /// The API object of a static pod: deleting it does not stop the pod.
     pub mirror: bool,
-    /// Whether it ended, well or badly.
+    /// Whether its phase is `Succeeded` or `Failed`.
     pub finished: bool,
-    /// Who makes it anew.
     pub controller: Controller,
-    /// Whether data in an emptyDir goes with it.
+    /// Whether it has an emptyDir, whose data is lost with it.
     pub empty_dir: bool,
-    /// Whether its deletion was asked for already.
+    /// Whether it has a deletion timestamp.
     pub terminating: bool,
-    /// Who must agree before it is gone.
     pub finalizers: Vec<String>,
 }
 
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 impl PodFacts {
-    /// Reads a pod. A `DaemonSet` is taken to exist; whoever knows better says so.
-    pub(crate) fn of(pod: Pod) -> Self {
+    /// Reads a pod. A `DaemonSet` is assumed to exist; the caller checks it.
+    pub(crate) fn from_pod(pod: Pod) -> Self {
         let Pod { metadata, spec, status } = pod;
         let phase = status.and_then(|status| status.phase).unwrap_or_default();
         let owners = metadata.owner_references.unwrap_or_default();

@@ -1,28 +1,26 @@
-//! What a drain tells while it runs.
+//! Progress of a drain.
 
 use std::fmt;
 
 use super::decide::SkipReason;
 use super::pod::PodId;
 
-/// What a drain tells while it runs.
+/// Progress of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// A pod stays in place.
     Skipped(PodId, SkipReason),
-    /// A pod is told to end.
-    Asked(PodId),
-    /// A budget allows no disruption now; it is asked again.
+    /// Its eviction was accepted.
+    Terminating(PodId),
+    /// A budget does not allow a disruption now; the eviction is retried.
     Budget(PodId, String),
-    /// The server has too much to do; it is asked again.
+    /// The server throttled the eviction, which is retried.
     Throttled(PodId),
-    /// A pod cannot be evicted; the others still are.
+    /// The pod cannot be evicted; the drain continues with the others.
     Refused(PodId, String),
-    /// The server is away; it is asked again.
-    Away(String),
-    /// A pod is deleted without grace.
+    /// The server is unavailable; the request is retried.
+    Unavailable(String),
+    /// Deleted without grace period.
     Forced(PodId),
-    /// A pod is gone.
     Gone(PodId),
 }
 
@@ -30,12 +28,12 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped(pod, reason) => write!(f, "pod {pod} stays: {reason}"),
-            Self::Asked(pod) => write!(f, "pod {pod} is told to end"),
+            Self::Terminating(pod) => write!(f, "pod {pod} is terminating"),
             Self::Budget(pod, message) => write!(f, "pod {pod} waits for its budget: {message}"),
-            Self::Throttled(pod) => write!(f, "pod {pod} waits: the API server has too much to do"),
+            Self::Throttled(pod) => write!(f, "pod {pod} waits: the API server throttles requests"),
             Self::Refused(pod, message) => write!(f, "pod {pod} cannot be evicted: {message}"),
-            Self::Away(message) => write!(f, "waiting for the API server: {message}"),
-            Self::Forced(pod) => write!(f, "pod {pod} is deleted without grace"),
+            Self::Unavailable(message) => write!(f, "waiting for the API server: {message}"),
+            Self::Forced(pod) => write!(f, "pod {pod} is deleted without grace period"),
             Self::Gone(pod) => write!(f, "pod {pod} is gone"),
         }
     }

@@ -10,8 +10,8 @@ use crate::Error;
 pub(crate) fn node_from(node: v1::Node) -> Result<Node, Error> {
     let v1::Node { metadata, spec, status } = node;
     let name = metadata.name.unwrap_or_default();
-    let name = NodeName::try_from(name).map_err(|bad| Error::Unreadable {
-        what: "read a node".to_owned(),
+    let name = NodeName::try_from(name).map_err(|bad| Error::Client {
+        action: "read a node".to_owned(),
         source: Box::new(kube::Error::Service(bad.into())),
     })?;
     let spec = spec.unwrap_or_default();
@@ -95,7 +95,7 @@ mod tests {
         let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         assert_eq!(node.created, time("2026-11-01T00:00:00Z"));
         assert_eq!((node.ready_since, node.heartbeat), (time("2026-11-02T03:04:05Z"), time("2026-11-15T12:00:00Z")));
-        let machine = ProviderId::of(&node).unwrap();
+        let machine = ProviderId::from_node(&node).unwrap();
         assert_eq!((machine.pool.as_str(), machine.instance.as_str()), ("pool", "12"));
         let taints: Vec<_> = node.taints.iter().map(|t| format!("{}={}:{}", t.key, t.value, t.effect)).collect();
         assert_eq!(taints, ["k=:NoSchedule", "l=v:NoExecute"]);

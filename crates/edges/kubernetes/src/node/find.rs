@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::convert::node_from;
 use super::provider_id::ProviderId;
-use crate::call::PATIENCE;
 use crate::name::NodeName;
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
 impl Cluster {
@@ -17,30 +17,30 @@ impl Cluster {
         Api::all(self.client.clone())
     }
 
-    /// The node of that name.
+    /// The node with this name.
     pub async fn node(&self, name: &NodeName) -> Result<Node, Error> {
         let api = self.nodes();
-        let what = format!("get node `{name}`");
-        let node = self.persist(&what, Instant::now() + PATIENCE, || api.get(name.as_str())).await?;
+        let action = format!("get node `{name}`");
+        let node = self.retry(&action, Instant::now() + RETRY_FOR, || api.get(name.as_str())).await?;
         node_from(node)
     }
 
-    /// The node that is this machine, if it is one of the cluster.
+    /// The node with this provider ID, if it has joined the cluster.
     pub async fn find_node(&self, id: &ProviderId) -> Result<Option<Node>, Error> {
-        let mut found = self.nodes_that(|other| other.is_some_and(|other| other == id)).await?;
-        if found.len() > 1 {
-            let nodes = found.into_iter().map(|node| node.name).collect();
-            return Err(Error::SameProviderId { id: id.to_string(), nodes });
+        let mut matches = self.nodes_that(|other| other.is_some_and(|other| other == id)).await?;
+        if matches.len() > 1 {
+            let nodes = matches.into_iter().map(|node| node.name).collect();
+            return Err(Error::DuplicateProviderId { id: id.to_string(), nodes });
         }
-        Ok(found.pop())
+        Ok(matches.pop())
     }
 
-    /// The nodes of a pool, by name.
+    /// The nodes of a pool, sorted by name.
     pub async fn nodes_of(&self, pool: &PoolName) -> Result<Vec<Node>, Error> {
         self.nodes_that(|id| id.is_some_and(|id| id.is_of(pool))).await
     }
 
-    /// All nodes, by name, those too that are no machine of a scale set.
+    /// All nodes, sorted by name, including those that are not scale set instances.
     pub async fn all_nodes(&self) -> Result<Vec<Node>, Error> {
         self.nodes_that(|_| true).await
     }
@@ -51,8 +51,8 @@ impl Cluster {
             let id = id.and_then(|id| id.parse().ok());
             if wanted(id.as_ref()) { node_from(node).map(Some) } else { Ok(None) }
         };
-        let mut found = self.list_all("list nodes", &self.nodes(), &ListParams::default(), keep).await?;
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        let mut nodes = self.list_all("list nodes", &self.nodes(), &ListParams::default(), keep).await?;
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(nodes)
     }
 }

@@ -1,30 +1,30 @@
-//! The provider id of a node that is an instance of a scale set.
+//! The provider ID of a node that is an instance of a scale set.
 
 use std::fmt;
 use std::str::FromStr;
 
 use kiln_types::{InstanceId, Node, PoolName};
 
-/// A text that is no provider id of an instance of a scale set.
+/// A text that is not the provider ID of a scale set instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no provider id of the form `azure:///subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/POOL/virtualMachines/N`"
+    "invalid provider id `{0}`; expected `azure:///subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/POOL/virtualMachines/N`"
 )]
 pub struct BadProviderId(pub String);
 
-/// Which machine a node is. Azure and what writes the id disagree about case, so that it means nothing.
+/// The machine of a node. Azure and the writers of the ID disagree about case, so comparisons ignore it.
 #[derive(Debug, Clone)]
 pub struct ProviderId {
     pub subscription: String,
-    /// The resource group.
     pub resource_group: String,
     pub pool: PoolName,
     pub instance: InstanceId,
 }
 
 const SCHEME: &str = "azure://";
-/// The words at the even places of the path.
-const WORDS: [&str; 5] = ["subscriptions", "resourceGroups", "providers", "virtualMachineScaleSets", "virtualMachines"];
+/// The keywords at the even positions of the path.
+const KEYWORDS: [&str; 5] =
+    ["subscriptions", "resourceGroups", "providers", "virtualMachineScaleSets", "virtualMachines"];
 
 impl FromStr for ProviderId {
     type Err = BadProviderId;
@@ -36,7 +36,10 @@ impl FromStr for ProviderId {
         let [w0, subscription, w1, group, w2, provider, w3, pool, w4, instance] = parts[..] else { return Err(bad()) };
         let fits = scheme.eq_ignore_ascii_case(SCHEME)
             && provider.eq_ignore_ascii_case("Microsoft.Compute")
-            && WORDS.iter().zip([w0, w1, w2, w3, w4]).all(|(word, found)| word.eq_ignore_ascii_case(found))
+            && KEYWORDS
+                .iter()
+                .zip([w0, w1, w2, w3, w4])
+                .all(|(keyword, segment)| keyword.eq_ignore_ascii_case(segment))
             && !subscription.is_empty()
             && !group.is_empty();
         if !fits {
@@ -71,12 +74,12 @@ impl PartialEq for ProviderId {
 impl Eq for ProviderId {}
 
 impl ProviderId {
-    /// The instance that a node runs on, if it is one of a scale set.
-    pub fn of(node: &Node) -> Option<Self> {
+    /// The instance that a node runs on, if it is an instance of a scale set.
+    pub fn from_node(node: &Node) -> Option<Self> {
         node.provider_id.as_deref()?.parse().ok()
     }
 
-    /// Whether the machine is of this pool.
+    /// Whether the machine belongs to this pool.
     pub fn is_of(&self, pool: &PoolName) -> bool {
         self.pool.as_str().eq_ignore_ascii_case(pool.as_str())
     }
@@ -89,14 +92,14 @@ mod tests {
     const ID: &str = "azure:///subscriptions/5f0c/resourceGroups/my-group/providers/Microsoft.Compute/virtualMachineScaleSets/k8s-pool-1-vmss/virtualMachines/12";
 
     #[test]
-    fn an_id_comes_back_as_it_was_written() {
+    fn provider_id_round_trips() {
         let id: ProviderId = ID.parse().unwrap();
         assert_eq!((id.pool.as_str(), id.instance.as_str()), ("k8s-pool-1-vmss", "12"));
         assert_eq!(id.to_string(), ID);
     }
 
     #[test]
-    fn case_does_not_tell_machines_apart() {
+    fn provider_ids_are_compared_case_insensitively() {
         let id: ProviderId = ID.parse().unwrap();
         assert_eq!(id, ID.to_ascii_lowercase().parse().unwrap());
         assert_eq!(id, ID.replace("my-group", "MY-GROUP").parse().unwrap());
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_are_of_no_scale_set_are_not_taken_for_one() {
+    fn provider_ids_outside_scale_sets_are_rejected() {
         let machine = "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/vm-1";
         for text in
             ["", "azure://", "aws:///eu-west-1a/i-0123", machine, &ID.replace("/12", "/1/2"), &ID.replace("5f0c", "")]

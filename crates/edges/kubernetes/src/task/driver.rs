@@ -1,36 +1,36 @@
-//! A task's life: announced, run, read, and removed whatever came of it.
+//! The life cycle of a task: announce, run, read the result, and always clean up.
 //!
-//! A pod has no account, so that it can write nothing into the cluster: what it found is one line of its log. Custom data is closed there
-//! for this very errand, since logs are read, kept and shipped by others. Where a world plays the node there is no log, and what was found
-//! lies in objects that the pod names.
+//! The pod has no service account and cannot write to the cluster: its findings are one line of its log. Custom data in that line is
+//! encrypted to a key of this one task, because logs are collected and shipped elsewhere. Simulated nodes have no logs; their findings are
+//! in objects that the pod's annotations name.
 
 use std::time::Duration;
 
 use futures_util::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use kiln_node_plan::Findings;
-use kiln_tls::Reader;
+use kiln_tls::{Reader, SystemRandom};
 use kiln_types::{CustomData, Inspection, Node, SecretBytes};
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::pod::{Order, RESULT_KEY, SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, object_of};
-use crate::call::PATIENCE;
+use super::pod::{RESULT_KEY, SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, TaskSpec, task_object_name};
 use crate::event::{EventKind, NodeEvent};
 use crate::name::{Namespace, Owner};
+use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
 const POLL: Duration = Duration::from_millis(500);
-/// Another run that asks about the same node takes the pod away. Two that do so to each other are not ended by a third try.
+/// Another run that inspects the same node removes the pod. If two runs keep doing that to each other, a third attempt does not help.
 const TRIES: u32 = 3;
-/// Findings are one line: some thousand packages of 60 bytes, some hundred images, and custom data, which Azure limits to 64 KiB. What is
-/// much longer is not kilnd's.
+/// Findings are one line: a few thousand packages of 60 bytes, a few hundred images, and custom data, which Azure limits to 64 KiB.
+/// Anything much longer was not written by kilnd.
 const LONGEST_LOG: u64 = 4 << 20;
 
 /// One task on one node.
-pub(super) struct Errand<'a> {
+pub(super) struct TaskRun<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) namespace: &'a Namespace,
     pub(super) image: &'a TaskImage,
@@ -40,14 +40,14 @@ pub(super) struct Errand<'a> {
     pub(super) run: &'a Owner,
 }
 
-/// What a task's pod left: nothing, where it had nothing to say.
-pub(super) struct Found {
+/// The result of a task; only an inspection has one.
+pub(super) struct TaskResult {
     pub(super) inspection: Option<Inspection>,
 }
 
-/// What a task leaves in the cluster while it runs.
+/// The objects of a task in the cluster.
 #[derive(Clone)]
-struct Traces {
+struct TaskObjects {
     cluster: Cluster,
     pods: Api<Pod>,
     maps: Api<ConfigMap>,
@@ -56,53 +56,53 @@ struct Traces {
     task: Task,
 }
 
-/// Removes the traces when the task is dropped half-way, by a task of the runtime; without one, the next run on the node does it.
-struct Guard(Option<Traces>);
+/// Removes the objects if the task is dropped half-way, in a spawned tokio task; without a runtime, the next run on the node removes them.
+struct Guard(Option<TaskObjects>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let (Some(traces), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { traces.remove().await });
+        if let (Some(objects), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { objects.remove().await });
         }
     }
 }
 
-impl Errand<'_> {
-    /// Runs the pod to its end, takes what it found, and removes everything, whatever came of it.
-    pub(super) async fn carry_out(&self) -> Result<Found, Error> {
-        let traces = self.traces();
-        let mut guard = Guard(Some(traces.clone()));
-        traces.remove().await?;
+impl TaskRun<'_> {
+    /// Runs the pod to its end, reads its result, and removes all objects in any case.
+    pub(super) async fn execute(&self) -> Result<TaskResult, Error> {
+        let objects = self.objects();
+        let mut guard = Guard(Some(objects.clone()));
+        objects.remove().await?;
         self.announce().await;
-        let outcome = self.run_pod(&traces).await;
-        let removed = traces.remove().await;
+        let outcome = self.run_pod(&objects).await;
+        let removed = objects.remove().await;
         guard.0 = None;
-        // What went wrong first is what a person needs to know.
-        let found = outcome?;
+        // The first error is the one to report.
+        let result = outcome?;
         removed?;
-        Ok(found)
+        Ok(result)
     }
 
-    fn traces(&self) -> Traces {
-        let (client, place) = (self.cluster.client.clone(), self.namespace.as_str());
-        Traces {
+    fn objects(&self) -> TaskObjects {
+        let (client, namespace) = (self.cluster.client.clone(), self.namespace.as_str());
+        TaskObjects {
             cluster: self.cluster.clone(),
-            pods: Api::namespaced(client.clone(), place),
-            maps: Api::namespaced(client.clone(), place),
-            secrets: Api::namespaced(client, place),
-            name: object_of(self.task, &self.node.name),
+            pods: Api::namespaced(client.clone(), namespace),
+            maps: Api::namespaced(client.clone(), namespace),
+            secrets: Api::namespaced(client, namespace),
+            name: task_object_name(self.task, &self.node.name),
             task: self.task,
         }
     }
 
-    /// Whether a world plays the node.
+    /// Whether the node belongs to the embedded Kubernetes.
     fn is_simulated(&self) -> bool {
         self.node.annotations.get(SIMULATED_ANNOTATION).is_some_and(|value| value == "true")
     }
 
-    fn failed(&self, why: String) -> Error {
-        let pod = format!("{}/{}", self.namespace, object_of(self.task, &self.node.name));
-        Error::TaskFailed { node: self.node.name.clone(), task: self.task, pod, why }
+    fn failed(&self, reason: String) -> Error {
+        let pod = format!("{}/{}", self.namespace, task_object_name(self.task, &self.node.name));
+        Error::TaskFailed { node: self.node.name.clone(), task: self.task, pod, reason }
     }
 
     async fn announce(&self) {
@@ -110,52 +110,52 @@ impl Errand<'_> {
             Task::Inspect => ("Inspect", "Inspecting"),
             Task::InstallFirstBoot => ("InstallFirstBoot", "InstallingFirstBoot"),
         };
-        let (place, pod) = (self.namespace, object_of(self.task, &self.node.name));
-        let note = format!("pod {place}/{pod} {}", self.task.announcement());
+        let (namespace, pod) = (self.namespace, task_object_name(self.task, &self.node.name));
+        let note = format!("pod {namespace}/{pod} {}", self.task.announcement());
         let event = NodeEvent { kind: EventKind::Normal, action, reason, note };
-        // An event is no record: the pod says the same of itself.
-        let _ = self.cluster.tell(self.node, self.run, &event).await;
+        // Events are best effort; the pod carries the same text as an annotation.
+        let _ = self.cluster.record_event(self.node, self.run, &event).await;
     }
 
-    async fn run_pod(&self, traces: &Traces) -> Result<Found, Error> {
-        let reader = Reader::new().map_err(|error| self.failed(error.to_string()))?;
-        let (task, node, run, place) = (self.task, &self.node.name, self.run, self.namespace);
-        let pod = Order { task, node, run, place, image: self.image, within: self.within }.pod(&reader.key());
+    async fn run_pod(&self, objects: &TaskObjects) -> Result<TaskResult, Error> {
+        let reader = Reader::new(&SystemRandom::new()).map_err(|error| self.failed(error.to_string()))?;
+        let (task, node, run, namespace) = (self.task, &self.node.name, self.run, self.namespace);
+        let pod = TaskSpec { task, node, run, namespace, image: self.image, within: self.within }.pod(&reader.key());
         let deadline = Instant::now() + self.within;
-        let what = format!("create pod `{}/{}`", self.namespace, traces.name);
+        let action = format!("create pod `{}/{}`", self.namespace, objects.name);
         let params = PostParams::default();
         for _ in 0..TRIES {
-            match self.cluster.persist(&what, deadline, || traces.pods.create(&params, &pod)).await {
+            match self.cluster.retry(&action, deadline, || objects.pods.create(&params, &pod)).await {
                 Ok(_) => {
-                    self.wait(traces, deadline).await?;
+                    self.wait(objects, deadline).await?;
                     let inspection = match self.task {
-                        Task::Inspect if self.is_simulated() => Some(traces.findings(self).await?),
-                        Task::Inspect => Some(traces.logged(self, reader).await?),
+                        Task::Inspect if self.is_simulated() => Some(objects.findings(self).await?),
+                        Task::Inspect => Some(objects.logged(self, reader).await?),
                         Task::InstallFirstBoot => None,
                     };
-                    return Ok(Found { inspection });
+                    return Ok(TaskResult { inspection });
                 }
-                // Somebody's that came between, or ours whose answer was lost: whose it is does not show, so it is begun anew.
-                Err(error) if error.conflict() => traces.remove().await?,
+                // Another run's pod, or ours after a lost response. The two cannot be distinguished, so start over.
+                Err(error) if error.is_conflict() => objects.remove().await?,
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::Contended { what, attempts: TRIES })
+        Err(Error::Contended { action, attempts: TRIES })
     }
 
-    async fn wait(&self, traces: &Traces, deadline: Instant) -> Result<(), Error> {
-        let failed = |why: String| self.failed(why);
-        let what = format!("get pod `{}/{}`", self.namespace, traces.name);
+    async fn wait(&self, objects: &TaskObjects, deadline: Instant) -> Result<(), Error> {
+        let failed = |reason: String| self.failed(reason);
+        let action = format!("get pod `{}/{}`", self.namespace, objects.name);
         loop {
-            let pod = self.cluster.persist(&what, deadline, || traces.pods.get_opt(&traces.name)).await?;
-            let Some(pod) = pod else { return Err(failed("somebody removed it".to_owned())) };
+            let pod = self.cluster.retry(&action, deadline, || objects.pods.get_opt(&objects.name)).await?;
+            let Some(pod) = pod else { return Err(failed("it was removed by another process".to_owned())) };
             let status = pod.status.unwrap_or_default();
             match status.phase.as_deref() {
                 Some("Succeeded") => return Ok(()),
-                Some("Failed") => return Err(failed(format!("it failed: {}", words(&status)))),
+                Some("Failed") => return Err(failed(format!("it failed: {}", explain(&status)))),
                 _ if Instant::now() >= deadline => {
                     let waited = self.within.as_secs();
-                    return Err(failed(format!("it has not ended after {waited} s: {}", words(&status))));
+                    return Err(failed(format!("it has not ended after {waited} s: {}", explain(&status))));
                 }
                 _ => sleep(POLL).await,
             }
@@ -163,7 +163,7 @@ impl Errand<'_> {
     }
 }
 
-/// Adds the custom data, where it is what the findings speak of.
+/// Adds the custom data if its hash matches the findings.
 fn complete(found: &mut Inspection, bytes: SecretBytes) {
     let whole = CustomData::found(bytes);
     if whole.sha256() == found.custom_data.sha256() {
@@ -171,10 +171,10 @@ fn complete(found: &mut Inspection, bytes: SecretBytes) {
     }
 }
 
-/// What a pod's status says, from the most to the least telling.
-fn words(status: &PodStatus) -> String {
+/// The most specific explanation in a pod's status.
+fn explain(status: &PodStatus) -> String {
     let containers = status.container_statuses.iter().flatten().filter_map(|container| container.state.as_ref());
-    let said = containers
+    let reasons = containers
         .flat_map(|state| {
             let ended = state.terminated.as_ref().map(|t| (t.reason.clone(), t.message.clone()));
             let waits = state.waiting.as_ref().map(|w| (w.reason.clone(), w.message.clone()));
@@ -182,55 +182,56 @@ fn words(status: &PodStatus) -> String {
         })
         .flatten()
         .chain([(status.reason.clone(), status.message.clone())]);
-    let mut told = said.filter_map(|(reason, message)| match (reason, message) {
+    let mut reasons = reasons.filter_map(|(reason, message)| match (reason, message) {
         (None, None) => None,
         (reason, message) => Some([reason, message].into_iter().flatten().collect::<Vec<_>>().join(": ")),
     });
-    told.next().unwrap_or_else(|| format!("its phase is `{}`", status.phase.as_deref().unwrap_or("unknown")))
+    reasons.next().unwrap_or_else(|| format!("its phase is `{}`", status.phase.as_deref().unwrap_or("unknown")))
 }
 
-impl Traces {
-    /// What the pod found, with the custom data that only a Secret may hold, where it is what the pod spoke of.
-    async fn findings(&self, run: &Errand<'_>) -> Result<Inspection, Error> {
-        let what = format!("read what pod `{}/{}` found", run.namespace, self.name);
-        let deadline = Instant::now() + PATIENCE;
-        let map = self.cluster.persist(&what, deadline, || self.maps.get_opt(&self.name)).await?;
+impl TaskObjects {
+    /// The findings of a simulated node, with the custom data from the Secret if its hash matches.
+    async fn findings(&self, run: &TaskRun<'_>) -> Result<Inspection, Error> {
+        let action = format!("read the findings of pod `{}/{}`", run.namespace, self.name);
+        let deadline = Instant::now() + RETRY_FOR;
+        let map = self.cluster.retry(&action, deadline, || self.maps.get_opt(&self.name)).await?;
         let text = map.and_then(|map| map.data).and_then(|mut data| data.remove(RESULT_KEY));
         let Some(text) = text else {
             return Err(run.failed(format!("it left no `{RESULT_KEY}` in ConfigMap `{}`", self.name)));
         };
-        let mut found: Inspection = serde_json::from_str(&text).map_err(|source| Error::BadContent { what, source })?;
+        let mut found: Inspection =
+            serde_json::from_str(&text).map_err(|source| Error::BadContent { action, source })?;
         if let Some(bytes) = self.custom_data().await? {
             complete(&mut found, bytes);
         }
         Ok(found)
     }
 
-    /// What the pod found, by its log: one line of it is the findings, with the custom data that this errand alone can open.
-    async fn logged(&self, run: &Errand<'_>, reader: Reader) -> Result<Inspection, Error> {
-        let what = format!("read the log of pod `{}/{}`", run.namespace, self.name);
-        let deadline = Instant::now() + PATIENCE;
-        let text = self.cluster.persist(&what, deadline, || self.log(run.task)).await?;
+    /// The findings from the pod's log: one line of JSON, with custom data that only this task's key can decrypt.
+    async fn logged(&self, run: &TaskRun<'_>, reader: Reader) -> Result<Inspection, Error> {
+        let action = format!("read the log of pod `{}/{}`", run.namespace, self.name);
+        let deadline = Instant::now() + RETRY_FOR;
+        let text = self.cluster.retry(&action, deadline, || self.log(run.task)).await?;
         if text.len() as u64 > LONGEST_LOG {
             return Err(run.failed(format!("its log is longer than {} MiB", LONGEST_LOG >> 20)));
         }
         let Some(line) = text.lines().rfind(|line| line.starts_with('{')) else {
-            return Err(run.failed("its log holds no findings".to_owned()));
+            return Err(run.failed("its log contains no findings".to_owned()));
         };
-        let findings: Findings = serde_json::from_str(line).map_err(|source| Error::BadContent { what, source })?;
+        let findings: Findings = serde_json::from_str(line).map_err(|source| Error::BadContent { action, source })?;
         let mut found = findings.inspection;
-        if let Some(letter) = findings.sealed_custom_data {
-            let bytes = reader.open(&letter).map_err(|error| run.failed(format!("its custom data: {error}")))?;
+        if let Some(sealed) = findings.sealed_custom_data {
+            let bytes = reader.open(&sealed).map_err(|error| run.failed(format!("its custom data: {error}")))?;
             complete(&mut found, SecretBytes::new(bytes));
         }
         Ok(found)
     }
 
-    /// The log, as far as it may be long.
+    /// The log, limited to one byte more than [`LONGEST_LOG`].
     async fn log(&self, task: Task) -> kube::Result<String> {
         let limit_bytes = i64::try_from(LONGEST_LOG + 1).ok();
-        let params = LogParams { container: Some(task.word().to_owned()), limit_bytes, ..LogParams::default() };
-        // Whoever answers for the kubelet may send more than it was asked for.
+        let params = LogParams { container: Some(task.as_str().to_owned()), limit_bytes, ..LogParams::default() };
+        // The server may send more than `limitBytes`.
         let mut bytes = Vec::new();
         let stream = self.pods.log_stream(&self.name, &params).await?;
         stream.take(LONGEST_LOG + 1).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
@@ -238,16 +239,16 @@ impl Traces {
     }
 
     async fn custom_data(&self) -> Result<Option<SecretBytes>, Error> {
-        let what = format!("read secret `{}`", self.name);
-        let deadline = Instant::now() + PATIENCE;
-        let secret = self.cluster.persist(&what, deadline, || self.secrets.get_opt(&self.name)).await?;
+        let action = format!("read secret `{}`", self.name);
+        let deadline = Instant::now() + RETRY_FOR;
+        let secret = self.cluster.retry(&action, deadline, || self.secrets.get_opt(&self.name)).await?;
         let bytes = secret.and_then(|secret| secret.data).and_then(|mut data| data.remove(SECRET_RESULT_KEY));
         Ok(bytes.map(|bytes| SecretBytes::new(bytes.0)))
     }
 
-    /// Removes the pod and what it wrote, and waits until the pod is gone: another one could not have its name before.
+    /// Removes the pod and its results, and waits until the pod is gone: a new pod cannot have its name before.
     async fn remove(&self) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RETRY_FOR;
         let pod = self.gone(&self.pods, deadline, DeleteParams::default().grace_period(0)).await;
         if self.task == Task::Inspect {
             self.gone(&self.maps, deadline, DeleteParams::default()).await?;
@@ -256,29 +257,29 @@ impl Traces {
         pod
     }
 
-    /// Removes an object by uid until none of its name is there.
+    /// Deletes an object by uid until no object of its name exists.
     async fn gone<K>(&self, api: &Api<K>, deadline: Instant, params: DeleteParams) -> Result<(), Error>
     where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
     {
         let kind = K::kind(&());
-        let what = format!("remove {kind} `{}`", self.name);
+        let action = format!("remove {kind} `{}`", self.name);
         loop {
-            let Some(found) = self.cluster.persist(&what, deadline, || api.get_opt(&self.name)).await? else {
+            let Some(found) = self.cluster.retry(&action, deadline, || api.get_opt(&self.name)).await? else {
                 return Ok(());
             };
             let meta = found.meta();
             if meta.deletion_timestamp.is_none() {
                 let one = Preconditions { uid: meta.uid.clone(), resource_version: None };
                 let params = params.clone().preconditions(one);
-                match self.cluster.persist(&what, deadline, || api.delete(&self.name, &params)).await {
+                match self.cluster.retry(&action, deadline, || api.delete(&self.name, &params)).await {
                     Ok(_) => continue,
-                    Err(error) if error.not_found() || error.conflict() => continue,
+                    Err(error) if error.is_not_found() || error.is_conflict() => continue,
                     Err(error) => return Err(error),
                 }
             }
             if Instant::now() >= deadline {
-                return Err(Error::Contended { what, attempts: 1 });
+                return Err(Error::Contended { action, attempts: 1 });
             }
             sleep(POLL).await;
         }

@@ -1,26 +1,26 @@
-//! What is inside a node: the port, and the way by pods.
+//! Inspects a node and prepares it for cloning: the port, and its implementation with pods.
 
 use std::future::Future;
 use std::time::Duration;
 
 use kiln_types::{Inspection, Node};
 
-use super::driver::Errand;
+use super::driver::TaskRun;
 use super::pod::{Task, TaskImage, WITHIN};
 use crate::name::{Namespace, Owner};
 use crate::{Cluster, Error};
 
-/// Looks into nodes, and prepares them to be copied.
+/// Inspects nodes, and prepares them for cloning.
 pub trait Inspector: Send + Sync {
-    /// Reads what is inside a node. It changes nothing there.
+    /// Inspects a node without changing it.
     fn inspect(&self, node: &Node, run: &Owner) -> impl Future<Output = Result<Inspection, Error>> + Send;
 
-    /// Installs the unit by which a copy of the node's disk gets an identity of its own, and records the node's machine. It wipes nothing,
-    /// and a node that has it keeps it.
+    /// Installs the unit that gives a clone its own identity at first boot, and records the node's VM ID. Nothing is removed, and an
+    /// installed unit is kept.
     fn install_first_boot(&self, node: &Node, run: &Owner) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// Does it by pods that are announced, bound to the node and removed afterwards.
+/// Uses pods that are announced by an event, bound to the node and removed afterwards.
 #[derive(Debug, Clone)]
 pub struct PodInspector {
     cluster: Cluster,
@@ -30,27 +30,27 @@ pub struct PodInspector {
 }
 
 impl PodInspector {
-    /// By pods in this namespace, of this image.
+    /// Creates pods of this image in this namespace.
     pub fn new(cluster: &Cluster, namespace: &Namespace, image: impl Into<String>) -> Self {
         let image = TaskImage { name: image.into(), pull_secret: None };
         Self { cluster: cluster.clone(), namespace: namespace.clone(), image, within: WITHIN }
     }
 
-    /// Pulled with this Secret of the namespace.
+    /// Sets the image pull secret of the pods.
     #[must_use]
     pub fn pull_secret(mut self, name: Option<String>) -> Self {
         self.image.pull_secret = name;
         self
     }
 
-    /// With another limit for each task.
+    /// Sets the timeout of each task.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
         Self { within, ..self }
     }
 
-    fn run<'a>(&'a self, task: Task, node: &'a Node, run: &'a Owner) -> Errand<'a> {
-        Errand {
+    fn run<'a>(&'a self, task: Task, node: &'a Node, run: &'a Owner) -> TaskRun<'a> {
+        TaskRun {
             cluster: &self.cluster,
             namespace: &self.namespace,
             image: &self.image,
@@ -64,11 +64,11 @@ impl PodInspector {
 
 impl Inspector for PodInspector {
     async fn inspect(&self, node: &Node, run: &Owner) -> Result<Inspection, Error> {
-        let found = self.run(Task::Inspect, node, run).carry_out().await?;
-        Ok(found.inspection.expect("an inspection that ended well has findings"))
+        let result = self.run(Task::Inspect, node, run).execute().await?;
+        Ok(result.inspection.expect("a successful inspection has findings"))
     }
 
     async fn install_first_boot(&self, node: &Node, run: &Owner) -> Result<(), Error> {
-        self.run(Task::InstallFirstBoot, node, run).carry_out().await.map(drop)
+        self.run(Task::InstallFirstBoot, node, run).execute().await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! The pod of a task: what it may touch, and where it leaves what it found.
+//! The pod of a task: what it can access, and where it leaves its result.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,47 +7,47 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::name::{Namespace, NodeName, Owner, mark};
+use crate::name::{Namespace, NodeName, Owner, fnv1a};
 
-/// The label that says what a pod of ours does.
+/// The label with a pod's task.
 pub const TASK_LABEL: &str = "kiln.dev/task";
-/// The annotation with the `ConfigMap` that the pod writes its findings to, in its own namespace.
+/// The annotation with the name of the `ConfigMap` for the findings, in the pod's namespace.
 pub const RESULT_ANNOTATION: &str = "kiln.dev/result";
 /// The key of the findings in that `ConfigMap`.
 pub const RESULT_KEY: &str = "inspection.json";
-/// The annotation with the Secret that the pod writes what it found and nobody may read to.
+/// The annotation with the name of the Secret for confidential findings.
 pub const SECRET_RESULT_ANNOTATION: &str = "kiln.dev/secret-result";
 /// The key of the custom data in that Secret.
 pub const SECRET_RESULT_KEY: &str = "custom-data";
-/// The annotation with the run that made a pod.
+/// The annotation with the run that created a pod.
 pub const RUN_ANNOTATION: &str = "kiln.dev/run";
-/// The annotation of nodes whose inside is played by a world.
+/// The annotation of nodes of the embedded Kubernetes.
 pub const SIMULATED_ANNOTATION: &str = "kiln.dev/simulated";
 
-/// What a pod does inside a node.
+/// A task that a pod carries out on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Reads, and changes nothing.
+    /// Read-only.
     Inspect,
-    /// Puts the unit there that lets a clone clean itself at its first boot, and records the machine's id. It wipes nothing.
+    /// Installs the unit that resets a clone's identity at its first boot, and records the VM ID. It removes nothing.
     InstallFirstBoot,
 }
 
 impl Task {
-    /// The label's value, and the program's verb.
-    pub fn word(self) -> &'static str {
+    /// The value of the label, and kilnd's subcommand.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Inspect => "inspect",
             Self::InstallFirstBoot => "install-first-boot",
         }
     }
 
-    /// What the pod says of itself to who finds it on a node.
+    /// The description of the pod in its annotation and event.
     pub(crate) fn announcement(self) -> &'static str {
         match self {
-            Self::Inspect => "reads what a copy of this node's disk would hold; changes nothing",
+            Self::Inspect => "reads what a clone of this node would contain; changes nothing",
             Self::InstallFirstBoot => {
-                "installs the unit by which a copy of this node's disk gets an identity of its own; removes nothing"
+                "installs the unit that gives a clone of this node its own identity; removes nothing"
             }
         }
     }
@@ -55,81 +55,81 @@ impl Task {
 
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
-/// The name of a task's pod on a node, and of what it leaves. A node's name may be as long as any object's; then the end becomes a mark.
-pub(crate) fn object_of(task: Task, node: &NodeName) -> String {
+/// The name of a task's pod and results. A node name can have the maximum length of an object name; then its end is replaced by a hash.
+pub(crate) fn task_object_name(task: Task, node: &NodeName) -> String {
     const LONGEST: usize = 253;
     let whole = format!("kiln-{task}-{node}");
     if whole.len() <= LONGEST {
         return whole;
     }
     let head = whole[..LONGEST - 9].trim_end_matches(['-', '.']);
-    format!("{head}-{:08x}", mark(node.as_str().as_bytes()))
+    format!("{head}-{:08x}", fnv1a(node.as_str().as_bytes()))
 }
 
-/// What the pods of tasks run.
+/// The image of the pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskImage {
-    /// The image, which holds kilnd at [`PROGRAM`].
+    /// Contains kilnd at [`PROGRAM`].
     pub(crate) name: String,
-    /// The Secret, in the namespace of the pods, that it is pulled with.
+    /// The image pull secret, in the namespace of the pods.
     pub(crate) pull_secret: Option<String>,
 }
 
-/// Where kilnd is in our image.
+/// The path of kilnd in kiln's image.
 const PROGRAM: &str = "/usr/local/bin/kilnd";
-/// An image is pulled in a minute or two; reading a disk's package list takes seconds. What takes longer has a kubelet that does not work.
+/// Pulling the image takes a minute or two, reading the package list seconds. If it takes longer, the kubelet does not work.
 pub(super) const WITHIN: Duration = Duration::from_mins(3);
-/// Where the node's root is in a pod.
+/// The mount point of the node's root in a pod.
 const HOST: &str = "/host";
-/// The firmware's words. Every container has the kernel's own `/sys`, read-only; the id in it is the machine's.
+/// The firmware's data. Every container has the host's `/sys`, read-only, so its ID is the machine's.
 const DMI: &str = "/sys/class/dmi/id";
 
-/// The pod of a task as it would be made, for who wants to see it first.
-pub fn task_pod(task: Task, node: &NodeName, run: &Owner, place: &Namespace, image: &str, key: &str) -> Pod {
+/// The pod of a task, for tests and previews.
+pub fn task_pod(task: Task, node: &NodeName, run: &Owner, namespace: &Namespace, image: &str, key: &str) -> Pod {
     let image = TaskImage { name: image.to_owned(), pull_secret: None };
-    Order { task, node, run, place, image: &image, within: WITHIN }.pod(key)
+    TaskSpec { task, node, run, namespace, image: &image, within: WITHIN }.pod(key)
 }
 
-/// A folder of the node that a pod sees below [`HOST`].
-struct Seen {
+/// A directory of the node that a pod mounts below [`HOST`].
+struct HostMount {
     name: &'static str,
     path: &'static str,
     kind: &'static str,
 }
 
-impl Seen {
+impl HostMount {
     const fn new(name: &'static str, path: &'static str, kind: &'static str) -> Self {
         Self { name, path, kind }
     }
 }
 
-/// All of it, to read.
-const READ: [Seen; 1] = [Seen::new("root", "/", "Directory")];
-/// What an installation writes to, and nothing else of the node.
-const WRITTEN: [Seen; 4] = [
-    Seen::new("program", "/usr/bin", "Directory"),
-    Seen::new("units", "/usr/lib/systemd/system", "Directory"),
-    Seen::new("links", "/etc/systemd/system", "Directory"),
-    Seen::new("state", "/var/lib/kiln", "DirectoryOrCreate"),
+/// The whole node, read-only.
+const READ: [HostMount; 1] = [HostMount::new("root", "/", "Directory")];
+/// The directories that an installation writes to.
+const WRITTEN: [HostMount; 4] = [
+    HostMount::new("program", "/usr/bin", "Directory"),
+    HostMount::new("units", "/usr/lib/systemd/system", "Directory"),
+    HostMount::new("links", "/etc/systemd/system", "Directory"),
+    HostMount::new("state", "/var/lib/kiln", "DirectoryOrCreate"),
 ];
 
-/// Which task, for whom and where.
+/// A task with its node, run and pod settings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Order<'a> {
+pub(crate) struct TaskSpec<'a> {
     pub(crate) task: Task,
     pub(crate) node: &'a NodeName,
     pub(crate) run: &'a Owner,
-    pub(crate) place: &'a Namespace,
+    pub(crate) namespace: &'a Namespace,
     pub(crate) image: &'a TaskImage,
     pub(crate) within: Duration,
 }
 
-impl Order<'_> {
-    fn words(&self, key: &str) -> Vec<String> {
+impl TaskSpec<'_> {
+    fn arguments(&self, key: &str) -> Vec<String> {
         let verb: &[&str] = match self.task {
             Task::Inspect => &["inspect", "--output", "json", "--custom-data-for", key],
             Task::InstallFirstBoot => &["install", "--output", "json"],
@@ -137,26 +137,25 @@ impl Order<'_> {
         verb.iter().chain(&["--root", HOST, "--dmi", DMI]).map(ToString::to_string).collect()
     }
 
-    /// The pod. All that it may do to the node stands in its container's security context and in its mounts. Custom data that it finds
-    /// is closed with the key.
+    /// Builds the pod. Its container's security context and mounts limit its access to the node. Custom data is encrypted to `key`.
     pub(crate) fn pod(&self, key: &str) -> Pod {
-        let Self { task, node, run, place, image, within } = *self;
-        let name = object_of(task, node);
+        let Self { task, node, run, namespace, image, within } = *self;
+        let name = task_object_name(task, node);
         let reads = task == Task::Inspect;
-        // Root without capabilities reads and writes what root owns; the rest is for files of others, which are only read.
+        // Root without capabilities can read and write root's files. Files of other users are only read, which needs this one.
         let capabilities: &[&str] = if reads { &["DAC_READ_SEARCH"] } else { &[] };
-        let seen: &[Seen] = if reads { &READ } else { &WRITTEN };
-        let volumes: Vec<Value> = seen
+        let mounts: &[HostMount] = if reads { &READ } else { &WRITTEN };
+        let volumes: Vec<Value> = mounts
             .iter()
-            .map(|Seen { name, path, kind }| json!({"name": name, "hostPath": {"path": path, "type": kind}}))
+            .map(|HostMount { name, path, kind }| json!({"name": name, "hostPath": {"path": path, "type": kind}}))
             .collect();
-        let mounts: Vec<Value> = seen
+        let mounts: Vec<Value> = mounts
             .iter()
-            .map(|Seen { name, path, .. }| {
+            .map(|HostMount { name, path, .. }| {
                 let mut mount = json!({"name": name, "mountPath": format!("{HOST}{path}").trim_end_matches('/')});
                 if reads {
                     mount["readOnly"] = json!(true);
-                    // Disks that are mounted below would stay writable. Servers and runtimes that do not know the word do without.
+                    // Other disks that are mounted below would stay writable. Older servers and runtimes ignore the field.
                     mount["recursiveReadOnly"] = json!("IfPossible");
                 }
                 mount
@@ -165,7 +164,7 @@ impl Order<'_> {
         let mut annotations = BTreeMap::from([
             (RUN_ANNOTATION, run.as_str()),
             ("kiln.dev/announcement", task.announcement()),
-            // Neither may the autoscaler wait for it, nor is it worth a node.
+            // The pod neither delays a scale-down nor justifies a node.
             ("cluster-autoscaler.kubernetes.io/safe-to-evict", "true"),
         ]);
         if reads {
@@ -178,12 +177,12 @@ impl Order<'_> {
             "kind": "Pod",
             "metadata": {
                 "name": name,
-                "namespace": place.as_str(),
-                "labels": {"app.kubernetes.io/managed-by": "kiln", (TASK_LABEL): task.word()},
+                "namespace": namespace.as_str(),
+                "labels": {"app.kubernetes.io/managed-by": "kiln", (TASK_LABEL): task.as_str()},
                 "annotations": annotations,
             },
             "spec": {
-                // Bound by name, past the scheduler: the node may be cordoned, tainted or full.
+                // Bound by name, bypassing the scheduler: the node may be cordoned, tainted or full.
                 "nodeName": node.as_str(),
                 "tolerations": [{"operator": "Exists"}],
                 "restartPolicy": "Never",
@@ -194,11 +193,11 @@ impl Order<'_> {
                 "imagePullSecrets": pull,
                 "volumes": volumes,
                 "containers": [{
-                    "name": task.word(),
+                    "name": task.as_str(),
                     "image": image.name,
                     "command": [PROGRAM],
-                    "args": self.words(key),
-                    // What a failing kilnd says is in the pod's status, without leave to read logs.
+                    "args": self.arguments(key),
+                    // An error of kilnd then appears in the pod's status, which needs no permission to read logs.
                     "terminationMessagePolicy": "FallbackToLogsOnError",
                     "volumeMounts": mounts,
                     "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
@@ -214,7 +213,7 @@ impl Order<'_> {
                 }],
             },
         });
-        serde_json::from_value(pod).expect("a pod is a pod")
+        serde_json::from_value(pod).expect("the pod is valid")
     }
 }
 
@@ -223,27 +222,27 @@ mod tests {
     use super::*;
 
     fn pod(task: Task) -> Value {
-        let (node, run, place) = ("n".parse().unwrap(), "run-1".parse().unwrap(), "kiln".parse().unwrap());
+        let (node, run, namespace) = ("n".parse().unwrap(), "run-1".parse().unwrap(), "kiln".parse().unwrap());
         let image = TaskImage { name: "kiln:1".to_owned(), pull_secret: Some("registry".to_owned()) };
         let within = Duration::from_mins(2);
-        let order = Order { task, node: &node, run: &run, place: &place, image: &image, within };
+        let order = TaskSpec { task, node: &node, run: &run, namespace: &namespace, image: &image, within };
         serde_json::to_value(order.pod("KEY")).unwrap()
     }
 
     #[test]
-    fn a_pod_that_inspects_sees_all_of_its_node_and_writes_nowhere() {
+    fn inspection_pod_sees_the_whole_node_read_only() {
         let pod = pod(Task::Inspect);
         assert_eq!(pod["spec"]["volumes"], json!([{"name": "root", "hostPath": {"path": "/", "type": "Directory"}}]));
         let container = &pod["spec"]["containers"][0];
         let mount = json!({"name": "root", "mountPath": "/host", "readOnly": true, "recursiveReadOnly": "IfPossible"});
         assert_eq!(container["volumeMounts"], json!([mount]));
         assert_eq!(container["securityContext"]["capabilities"]["add"], json!(["DAC_READ_SEARCH"]));
-        let words = "inspect --output json --custom-data-for KEY --root /host --dmi /sys/class/dmi/id";
-        assert_eq!(container["args"], json!(words.split(' ').collect::<Vec<_>>()));
+        let arguments = "inspect --output json --custom-data-for KEY --root /host --dmi /sys/class/dmi/id";
+        assert_eq!(container["args"], json!(arguments.split(' ').collect::<Vec<_>>()));
     }
 
     #[test]
-    fn a_pod_that_installs_sees_what_it_writes_and_nothing_else_of_its_node() {
+    fn installation_pod_sees_only_the_directories_it_writes() {
         let pod = pod(Task::InstallFirstBoot);
         let paths = |list: &Value, pointer: &str| -> Vec<String> {
             let all = list.as_array().unwrap().iter();
@@ -254,12 +253,12 @@ mod tests {
         let container = &pod["spec"]["containers"][0];
         assert_eq!(paths(&container["volumeMounts"], "/mountPath"), written.map(|path| format!("/host{path}")));
         assert_eq!(container["securityContext"]["capabilities"], json!({"drop": ["ALL"], "add": []}));
-        let words = "install --output json --root /host --dmi /sys/class/dmi/id";
-        assert_eq!(container["args"], json!(words.split(' ').collect::<Vec<_>>()));
+        let arguments = "install --output json --root /host --dmi /sys/class/dmi/id";
+        assert_eq!(container["args"], json!(arguments.split(' ').collect::<Vec<_>>()));
     }
 
     #[test]
-    fn no_pod_has_a_privilege_an_account_or_another_program() {
+    fn pods_have_no_privileges_and_no_service_account() {
         for task in [Task::Inspect, Task::InstallFirstBoot] {
             let pod = pod(task);
             let spec = &pod["spec"];
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_bound_announced_limited_and_says_where_its_findings_go() {
+    fn pod_is_bound_announced_limited_and_names_its_result_objects() {
         let pod = pod(Task::Inspect);
         assert_eq!(pod["spec"]["nodeName"], "n");
         assert_eq!(pod["spec"]["tolerations"], json!([{"operator": "Exists"}]));
@@ -294,13 +293,13 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_node_names_have_pods_of_their_own() {
+    fn long_node_names_have_distinct_pods() {
         let name =
             |end: char| format!("{}{end}", ["a".repeat(60), "b".repeat(60), "c".repeat(60), "d".repeat(60)].join("."));
-        let objects = ['x', 'y'].map(|end| object_of(Task::InstallFirstBoot, &name(end).parse().unwrap()));
+        let objects = ['x', 'y'].map(|end| task_object_name(Task::InstallFirstBoot, &name(end).parse().unwrap()));
         assert_ne!(objects[0], objects[1]);
         for object in &objects {
-            assert!(object.parse::<NodeName>().is_ok(), "{object} is no object's name");
+            assert!(object.parse::<NodeName>().is_ok(), "{object} is not an object name");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The truth table of `docs/reference/drain.md`, and pods of its classes.
+//! The decision table of `docs/reference/drain.md`, and pods of its classes.
 
 use kiln_kubernetes::drain::Flags;
 use serde_json::{Value, json};
 
-/// What the table says of a pod.
+/// The outcome that the table gives for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It leaves, or is told to and stays: then the drain fails.
-    Evict { left: bool },
-    /// It stays, and the node counts as drained.
+    /// The pod leaves, or it is terminating and remains: then the drain fails.
+    Evict { remains: bool },
+    /// The pod stays, and the node counts as drained.
     Skip,
-    /// Nothing is touched.
+    /// Nothing is changed.
     Block,
 }
 
@@ -32,19 +32,19 @@ pub(crate) fn cases() -> Vec<Case> {
     let head = rows.next().expect("the table has a head");
     let mut cases = Vec::new();
     for row in rows {
-        let left = row[9] == "left";
+        let remains = row[9] == "remains";
         for column in 1..9 {
             let letters = if head[column] == "none" { "" } else { head[column] };
             let outcome = match row[column] {
-                "evict" => Outcome::Evict { left },
+                "evict" => Outcome::Evict { remains },
                 "skip" => Outcome::Skip,
                 "block" => Outcome::Block,
-                other => panic!("`{other}` is no outcome"),
+                other => panic!("unknown outcome `{other}`"),
             };
             cases.push(Case { class: row[0].to_owned(), letters: letters.to_owned(), flags: flags(letters), outcome });
         }
     }
-    assert_eq!(cases.len(), 17 * 8, "the table has lost or gained a class");
+    assert_eq!(cases.len(), 17 * 8, "unexpected number of classes in the table");
     cases
 }
 
@@ -57,12 +57,12 @@ fn flags(letters: &str) -> Flags {
     }
 }
 
-/// The phase that a pod of this class is in.
+/// The phase of a pod of this class.
 pub(crate) fn phase(class: &str) -> &'static str {
     if class.starts_with("completed") { "Succeeded" } else { "Running" }
 }
 
-/// A pod of this class. Its `DaemonSet` is called `agents`, or `forgotten` where it is gone.
+/// A pod of this class. Its `DaemonSet` is called `agents`, or `forgotten` where it no longer exists.
 pub(crate) fn pod(class: &str, namespace: &str, name: &str, node: &str) -> Value {
     let mut pod = json!({
         "apiVersion": "v1",
@@ -79,13 +79,13 @@ pub(crate) fn pod(class: &str, namespace: &str, name: &str, node: &str) -> Value
     let class_head = class.split(", emptyDir").next().unwrap_or_default();
     match class_head {
         "DaemonSet" | "completed, DaemonSet" => pod["metadata"]["ownerReferences"] = owner("DaemonSet", "agents"),
-        "DaemonSet that is gone" => pod["metadata"]["ownerReferences"] = owner("DaemonSet", "forgotten"),
+        "deleted DaemonSet" => pod["metadata"]["ownerReferences"] = owner("DaemonSet", "forgotten"),
         "mirror" => pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("0123456789abcdef"),
         "unmanaged" | "completed" => {}
-        "replicated" | "finalizer" | "other namespace's budget" | "budget that allows none" | "two budgets" => {
+        "replicated" | "finalizer" | "other namespace's budget" | "exhausted budget" | "two budgets" => {
             pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "web");
         }
-        other => panic!("no pod is made for the class `{other}`"),
+        other => panic!("unknown class `{other}`"),
     }
     if class == "finalizer" {
         pod["metadata"]["finalizers"] = json!(["example.invalid/keep"]);

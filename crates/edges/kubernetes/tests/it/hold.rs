@@ -1,6 +1,6 @@
-//! Nodes found, held and given back.
+//! Finds, holds and releases nodes.
 
-use kiln_kubernetes::{AUTOSCALER_ANNOTATION, Error, HOLD_ANNOTATION, HoldWhat, NodeName, Owner, ProviderId};
+use kiln_kubernetes::{AUTOSCALER_ANNOTATION, Error, HOLD_ANNOTATION, HoldScope, NodeName, Owner, ProviderId};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, Fault};
@@ -30,7 +30,7 @@ fn plain() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_found_by_its_machine_whatever_the_case_of_the_id() {
+async fn node_is_found_by_provider_id_case_insensitively() {
     let fake = Fake::new();
     for number in 0..3 {
         let provider = id("k8s-pool-1", number).to_ascii_uppercase().replace("AZURE", "azure");
@@ -54,20 +54,20 @@ async fn a_node_is_found_by_its_machine_whatever_the_case_of_the_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_nodes_whose_pages_were_forgotten_is_read_from_its_beginning() {
+async fn expired_node_list_is_restarted() {
     let fake = Fake::new();
     fake.put("nodes", json!({"metadata": {"name": "node-1"}, "spec": {"providerID": id("pool", 1)}}));
     let page = json!({"metadata": {"continue": "token"}, "items": [fake.get("nodes/node-1")]});
     let forgotten =
         json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"});
-    fake.fault("GET /api/v1/nodes", [Fault::Answer(200, page), Fault::Answer(410, forgotten)]);
+    fake.fault("GET /api/v1/nodes", [Fault::Respond(200, page), Fault::Respond(410, forgotten)]);
     assert_eq!(fake.cluster().nodes_of(&"pool".parse().unwrap()).await.unwrap().len(), 1);
-    assert_eq!(fake.asked("continue=token").len(), 1);
-    assert_eq!(fake.asked("GET").len(), 3);
+    assert_eq!(fake.requests("continue=token").len(), 1);
+    assert_eq!(fake.requests("GET").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_nodes_that_say_they_are_one_machine_are_named() {
+async fn nodes_with_the_same_provider_id_are_named() {
     let fake = Fake::new();
     for name in ["old", "new"] {
         fake.put("nodes", json!({"metadata": {"name": name}, "spec": {"providerID": id("pool", 1)}}));
@@ -77,45 +77,45 @@ async fn two_nodes_that_say_they_are_one_machine_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cordon_owner_and_earlier_state_are_written_by_one_patch_and_taken_back() {
+async fn cordon_owner_and_previous_state_are_written_in_one_patch_and_restored() {
     let fake = with_node(plain());
     let before = fake.get("nodes/node-1").unwrap();
     let cluster = fake.cluster();
-    cluster.hold(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap();
-    assert_eq!(fake.asked("PATCH").len(), 1);
+    cluster.hold(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap();
+    assert_eq!(fake.requests("PATCH").len(), 1);
     let held = fake.get("nodes/node-1").unwrap();
     assert_eq!(held["spec"]["unschedulable"], true);
     assert_eq!(held["metadata"]["annotations"][AUTOSCALER_ANNOTATION], "true");
     assert_eq!(held["metadata"]["annotations"]["other"], "kept");
-    cluster.release(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap();
+    cluster.release(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap();
     let mut after = fake.get("nodes/node-1").unwrap();
     after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
     assert_eq!(after, before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_changes_while_it_is_held_is_read_again() {
+async fn node_that_changes_during_a_hold_is_read_again() {
     let fake = with_node(plain());
     let mut done = false;
-    // Between the read and the write somebody cordons the node.
-    fake.after(move |objects, asked| {
-        if asked.method == "GET" && !std::mem::replace(&mut done, true) {
+    // Between the read and the write another actor cordons the node.
+    fake.after(move |objects, request| {
+        if request.method == "GET" && !std::mem::replace(&mut done, true) {
             let node = objects.get_mut("nodes/node-1").unwrap();
             node["spec"]["unschedulable"] = json!(true);
             node["metadata"]["resourceVersion"] = json!("1000");
         }
     });
     let cluster = fake.cluster();
-    cluster.hold(&name(), &owner("run-1"), HoldWhat::CORDON).await.unwrap();
-    assert_eq!(fake.asked("PATCH").len(), 2);
-    cluster.release(&name(), &owner("run-1"), HoldWhat::CORDON).await.unwrap();
+    cluster.hold(&name(), &owner("run-1"), HoldScope::CORDON).await.unwrap();
+    assert_eq!(fake.requests("PATCH").len(), 2);
+    cluster.release(&name(), &owner("run-1"), HoldScope::CORDON).await.unwrap();
     assert_eq!(fake.get("nodes/node-1").unwrap()["spec"]["unschedulable"], true, "it was cordoned before it was held");
 }
 
-/// Somebody writes the node after each of that many reads.
-fn written_after_reads(fake: &Fake, mut times: u32) {
-    fake.after(move |objects, asked| {
-        if asked.method == "GET" && times > 0 {
+/// Changes the node after each of the next `times` reads.
+fn change_after_reads(fake: &Fake, mut times: u32) {
+    fake.after(move |objects, request| {
+        if request.method == "GET" && times > 0 {
             times -= 1;
             objects.get_mut("nodes/node-1").unwrap()["metadata"]["resourceVersion"] = json!(format!("9{times}"));
         }
@@ -123,59 +123,59 @@ fn written_after_reads(fake: &Fake, mut times: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_others_write_all_the_time_is_held_all_the_same() {
+async fn node_with_frequent_writes_can_still_be_held() {
     let fake = with_node(plain());
-    written_after_reads(&fake, 50);
-    assert!(fake.cluster().hold(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap().cordoned);
-    assert_eq!(fake.asked("PATCH").len(), 51);
+    change_after_reads(&fake, 50);
+    assert!(fake.cluster().hold(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap().cordoned);
+    assert_eq!(fake.requests("PATCH").len(), 51);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_writes_a_node_without_end_is_no_reason_to_ask_without_end() {
+async fn hold_gives_up_when_conflicts_never_end() {
     let fake = with_node(plain());
-    written_after_reads(&fake, u32::MAX);
-    let error = fake.cluster().hold(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap_err();
+    change_after_reads(&fake, u32::MAX);
+    let error = fake.cluster().hold(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap_err();
     let Error::Contended { attempts, .. } = error else { panic!("{error}") };
     assert!((100..1000).contains(&attempts), "{attempts} attempts");
     assert_eq!(fake.get("nodes/node-1").unwrap()["spec"]["unschedulable"], Value::Null);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_whose_answer_is_lost_is_not_taken_for_somebody_elses() {
+async fn hold_with_a_lost_response_is_recognized_as_our_own() {
     let fake = with_node(plain());
-    fake.fault("PATCH", [Fault::LoseAnswer]);
+    fake.fault("PATCH", [Fault::LoseResponse]);
     let cluster = fake.cluster();
-    cluster.hold(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap();
-    fake.fault("PATCH", [Fault::LoseAnswer]);
-    cluster.release(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap();
+    cluster.hold(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap();
+    fake.fault("PATCH", [Fault::LoseResponse]);
+    cluster.release(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap();
     let after = fake.get("nodes/node-1").unwrap();
     assert!(after["spec"]["unschedulable"].is_null() && after["metadata"]["annotations"][HOLD_ANNOTATION].is_null());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_held_by_another_run_is_neither_held_nor_released() {
+async fn node_held_by_another_run_is_neither_held_nor_released() {
     let fake = with_node(plain());
     let cluster = fake.cluster();
-    cluster.hold(&name(), &owner("run-1"), HoldWhat::CORDON).await.unwrap();
-    let error = cluster.hold(&name(), &owner("run-2"), HoldWhat::CORDON).await.unwrap_err();
+    cluster.hold(&name(), &owner("run-1"), HoldScope::CORDON).await.unwrap();
+    let error = cluster.hold(&name(), &owner("run-2"), HoldScope::CORDON).await.unwrap_err();
     assert_eq!(error.to_string(), "node `node-1` is held by `run-1`; only `run-1` can release it");
-    assert!(cluster.release(&name(), &owner("run-2"), HoldWhat::ALL).await.is_err());
+    assert!(cluster.release(&name(), &owner("run-2"), HoldScope::ALL).await.is_err());
     assert_eq!(fake.get("nodes/node-1").unwrap()["spec"]["unschedulable"], true);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_gone_is_released() {
+async fn missing_node_counts_as_released() {
     let fake = with_node(plain());
     fake.remove("nodes/node-1");
-    fake.cluster().release(&name(), &owner("run-1"), HoldWhat::ALL).await.unwrap();
+    fake.cluster().release(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_somebody_broke_is_shown_and_not_overwritten() {
+async fn invalid_hold_annotation_is_reported_and_not_overwritten() {
     let mut node = plain();
     node["metadata"]["annotations"][HOLD_ANNOTATION] = json!("run-1");
     let fake = with_node(node);
-    let error = fake.cluster().hold(&name(), &owner("run-1"), HoldWhat::CORDON).await.unwrap_err();
+    let error = fake.cluster().hold(&name(), &owner("run-1"), HoldScope::CORDON).await.unwrap_err();
     assert!(matches!(&error, Error::BadAnnotation { text, .. } if text == "run-1"), "{error}");
-    assert!(fake.asked("PATCH").is_empty());
+    assert!(fake.requests("PATCH").is_empty());
 }

@@ -27,7 +27,7 @@ fn store(fake: &Fake, writer: &str) -> JournalStore<Entry> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_appended_is_read_back_in_order() {
+async fn entries_are_read_back_in_order() {
     let fake = Fake::new();
     let a = store(&fake, "a");
     let mut journal = a.load().await.unwrap();
@@ -41,35 +41,35 @@ async fn what_was_appended_is_read_back_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_stops_the_loser_and_keeps_what_the_winner_wrote() {
+async fn conflict_stops_the_loser_and_keeps_the_winners_entries() {
     let fake = Fake::new();
     let (a, b) = (store(&fake, "a"), store(&fake, "b"));
-    let (mut of_a, mut of_b) = (a.load().await.unwrap(), b.load().await.unwrap());
-    a.append(&mut of_a, entry("a")).await.unwrap();
-    // Also when both begin the journal, and with the same bytes.
-    let error = b.append(&mut of_b, entry("a")).await.unwrap_err();
-    assert!(error.to_string().contains("was written by somebody else since it was read; this run stops"), "{error}");
-    assert!(of_b.entries().is_empty());
+    let (mut journal_a, mut journal_b) = (a.load().await.unwrap(), b.load().await.unwrap());
+    a.append(&mut journal_a, entry("a")).await.unwrap();
+    // Also when both create the journal, with the same bytes.
+    let error = b.append(&mut journal_b, entry("a")).await.unwrap_err();
+    assert!(error.to_string().contains("was changed by another process; this run stops"), "{error}");
+    assert!(journal_b.entries().is_empty());
     let mut late = b.load().await.unwrap();
-    a.append(&mut of_a, entry("a2")).await.unwrap();
+    a.append(&mut journal_a, entry("a2")).await.unwrap();
     assert!(matches!(b.append(&mut late, entry("b")).await, Err(Error::JournalConflict { .. })));
     assert_eq!(a.load().await.unwrap().entries(), [entry("a"), entry("a2")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_is_lost_is_known_for_our_own() {
+async fn write_with_a_lost_response_is_recognized_as_our_own() {
     let fake = Fake::new();
     let a = store(&fake, "a");
     let mut journal = a.load().await.unwrap();
-    fake.fault("POST", [Fault::LoseAnswer]);
+    fake.fault("POST", [Fault::LoseResponse]);
     a.append(&mut journal, entry("one")).await.unwrap();
-    fake.fault("PUT", [Fault::Reset, Fault::LoseAnswer, Fault::Reset]);
+    fake.fault("PUT", [Fault::Reset, Fault::LoseResponse, Fault::Reset]);
     a.append(&mut journal, entry("two")).await.unwrap();
     assert_eq!(a.load().await.unwrap().entries(), [entry("one"), entry("two")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_that_somebody_removed_is_not_begun_anew() {
+async fn deleted_journal_is_not_recreated() {
     let fake = Fake::new();
     let a = store(&fake, "a");
     let mut journal = a.load().await.unwrap();
@@ -79,7 +79,7 @@ async fn a_journal_that_somebody_removed_is_not_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_too_large_for_a_config_map_is_refused_before_it_is_sent_and_can_be_shortened() {
+async fn oversized_journal_is_rejected_before_it_is_sent_and_can_be_shortened() {
     let fake = Fake::new();
     let a = store(&fake, "a");
     let mut journal = a.load().await.unwrap();
@@ -92,7 +92,7 @@ async fn a_journal_too_large_for_a_config_map_is_refused_before_it_is_sent_and_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_that_cannot_be_read_is_named_by_its_place() {
+async fn invalid_entry_is_reported_with_its_number() {
     let fake = Fake::new();
     fake.put("configmaps", json!({"metadata": {"namespace": "kiln-system", "name": "kiln-journal-pool-1"}, "data": {"journal.jsonl": "{\"step\":\"x\"}\n{broken\n"}}));
     let error = store(&fake, "a").load().await.unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_kubernetes::{Error, Held, PoolLease};
+use kiln_kubernetes::{Error, LeaseTerm, PoolLease};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -17,21 +17,21 @@ fn lease(fake: &Fake, holder: &str) -> PoolLease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_two_wins_and_the_other_learns_who() {
+async fn one_of_two_runs_acquires_the_lease_and_the_other_learns_the_holder() {
     let fake = Fake::new();
     let (a, b) = (lease(&fake, "a"), lease(&fake, "b"));
-    let (first, second) = tokio::join!(a.try_take(), b.try_take());
+    let (first, second) = tokio::join!(a.try_acquire(), b.try_acquire());
     let (winner, loser) = if first.is_ok() { ("a", second) } else { ("b", first) };
     assert_eq!(loser.unwrap_err().to_string(), format!("lease `kiln-system/kiln-pool-pool-1` is held by `{winner}`"));
     assert_eq!(fake.get(KEY).unwrap()["spec"]["holderIdentity"], winner);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_renews_is_not_overtaken_and_a_dead_one_is_after_its_length() {
+async fn renewed_lease_is_not_taken_over_and_a_dead_one_is_after_its_length() {
     let fake = Fake::new();
     let (a, b) = (lease(&fake, "a"), lease(&fake, "b"));
-    a.try_take().await.unwrap();
-    // The clock that dates renewals stands still: only that they change the lease could tell, so a term changes here.
+    a.try_acquire().await.unwrap();
+    // The wall clock of this test is fixed, so renewals would not change the lease: change the time here.
     let alive = async {
         for term in 0..10 {
             sleep(Duration::from_secs(10)).await;
@@ -41,12 +41,12 @@ async fn a_holder_that_renews_is_not_overtaken_and_a_dead_one_is_after_its_lengt
         }
     };
     let began = Instant::now();
-    let ((), taken) = tokio::join!(alive, b.take(Duration::from_mins(10)));
+    let ((), taken) = tokio::join!(alive, b.acquire(Duration::from_mins(10)));
     let waited = began.elapsed();
-    assert_eq!(taken.unwrap(), Held { term: 1 });
+    assert_eq!(taken.unwrap(), LeaseTerm { transitions: 1 });
     assert!(
         waited >= Duration::from_secs(100) + LENGTH,
-        "taken after {waited:?}, while the holder lived or too soon after"
+        "taken over after {waited:?}: the holder was alive, or dead for too short a time"
     );
     assert!(waited < Duration::from_secs(100) + LENGTH * 2);
     let error = a.check().await.unwrap_err();
@@ -55,55 +55,55 @@ async fn a_holder_that_renews_is_not_overtaken_and_a_dead_one_is_after_its_lengt
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_holder_is_read_again_before_each_act() {
+async fn check_reads_the_current_holder() {
     let fake = Fake::new();
     let a = lease(&fake, "a");
-    assert!(a.check().await.is_err(), "what was never taken is not held");
-    let held = a.try_take().await.unwrap();
+    assert!(a.check().await.is_err(), "a lease that was never acquired is not held");
+    let held = a.try_acquire().await.unwrap();
     assert_eq!(a.check().await.unwrap(), held);
     let mut object = fake.get(KEY).unwrap();
     object["spec"]["leaseTransitions"] = json!(2);
     fake.put("leases", object);
     let error = a.check().await.unwrap_err();
-    assert!(error.to_string().contains("went to another holder and back"), "{error}");
+    assert!(error.to_string().contains("another run held it in the meantime"), "{error}");
     fake.remove(KEY);
     assert!(a.check().await.unwrap_err().to_string().contains("it was deleted"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_given_up_is_free_at_once() {
+async fn released_lease_is_free_at_once() {
     let fake = Fake::new();
     let (a, b) = (lease(&fake, "a"), lease(&fake, "b"));
-    a.try_take().await.unwrap();
-    a.give_up().await.unwrap();
-    assert_eq!(b.try_take().await.unwrap(), Held { term: 1 });
-    // Giving up what is somebody else's leaves it alone.
-    a.give_up().await.unwrap();
+    a.try_acquire().await.unwrap();
+    a.release().await.unwrap();
+    assert_eq!(b.try_acquire().await.unwrap(), LeaseTerm { transitions: 1 });
+    // Releasing another run's lease leaves it alone.
+    a.release().await.unwrap();
     b.check().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_lost_do_not_lose_the_lease() {
+async fn lost_responses_do_not_lose_the_lease() {
     let fake = Fake::new();
     let a = lease(&fake, "a");
-    fake.fault("POST", [Fault::LoseAnswer]);
-    let held = a.try_take().await.unwrap();
-    fake.fault("PUT", [Fault::Reset, Fault::LoseAnswer]);
+    fake.fault("POST", [Fault::LoseResponse]);
+    let held = a.try_acquire().await.unwrap();
+    fake.fault("PUT", [Fault::Reset, Fault::LoseResponse]);
     assert_eq!(a.renew().await.unwrap(), held);
 }
 
 #[tokio::test(start_paused = true)]
-async fn keeping_a_lease_ends_when_it_is_lost() {
+async fn keep_renewing_ends_when_the_lease_is_lost() {
     let fake = Fake::new();
     let a = lease(&fake, "a");
-    a.try_take().await.unwrap();
+    a.try_acquire().await.unwrap();
     let thief = async {
         sleep(LENGTH * 5).await;
         let mut object = fake.get(KEY).unwrap();
         object["spec"]["holderIdentity"] = json!("b");
         fake.put("leases", object);
     };
-    let (lost, ()) = tokio::join!(a.keep(), thief);
+    let (lost, ()) = tokio::join!(a.keep_renewing(), thief);
     assert!(lost.to_string().contains("`b` holds it"), "{lost}");
-    assert!(fake.asked("PUT").len() >= 10, "renewed every third of its length");
+    assert!(fake.requests("PUT").len() >= 10, "renewed every third of its length");
 }

@@ -1,6 +1,5 @@
-//! The edge against an API server in memory, in virtual time.
+//! The Kubernetes edge against an in-memory API server, in virtual time.
 
-mod birth;
 #[path = "../common/mod.rs"]
 mod common;
 mod drain;
@@ -10,6 +9,7 @@ mod hold;
 mod journal;
 mod lease;
 mod ready;
+mod registration;
 mod stores;
 mod table;
 mod tasks;

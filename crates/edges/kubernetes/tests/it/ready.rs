@@ -1,4 +1,4 @@
-//! Waiting for a node.
+//! Waiting for a node to be ready.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn node(status: &str, reason: &str, boot: &str) -> Value {
     json!({
         "metadata": {"name": "node-1"},
         "status": {
-            "conditions": [{"type": "Ready", "status": status, "reason": reason, "message": "words of kubelet"}],
+            "conditions": [{"type": "Ready", "status": status, "reason": reason, "message": "message of the kubelet"}],
             "nodeInfo": {"bootID": boot, "architecture": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
                 "kubeletVersion": "", "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": ""},
         },
@@ -26,7 +26,7 @@ async fn wait(fake: &Fake, when: &ReadyWhen, seconds: u64) -> Result<(), Error> 
     fake.cluster().wait_ready(&name(), when, Duration::from_secs(seconds)).await.map(|_| ())
 }
 
-/// Makes a node ready after so many requests.
+/// Makes the node ready after this many requests.
 fn ready_after(fake: &Fake, requests: usize, boot: &'static str) {
     let mut count = 0;
     fake.after(move |objects, _| {
@@ -40,67 +40,67 @@ fn ready_after(fake: &Fake, requests: usize, boot: &'static str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_becomes_ready_is_seen_by_the_watch() {
+async fn watch_sees_the_node_become_ready() {
     let fake = Fake::new();
     fake.put("nodes", node("False", "KubeletNotReady", "b1"));
     ready_after(&fake, 2, "b1");
     wait(&fake, &ReadyWhen::Now, 60).await.unwrap();
-    assert!(!fake.asked("watch=true").is_empty());
+    assert!(!fake.requests("watch=true").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_does_not_become_ready_says_why() {
+async fn timeout_reports_the_last_condition() {
     let fake = Fake::new();
     fake.put("nodes", node("Unknown", "NodeStatusUnknown", "b1"));
     let error = wait(&fake, &ReadyWhen::Now, 60).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "node `node-1` is not ready after 60 s: condition Ready is Unknown: NodeStatusUnknown: words of kubelet"
+        "node `node-1` is not ready after 60 s: condition Ready is Unknown: NodeStatusUnknown: message of the kubelet"
     );
     let error = wait(&Fake::new(), &ReadyWhen::Now, 60).await.unwrap_err();
     assert_eq!(error.to_string(), "node `node-1` is not ready after 60 s: there is no such node");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_was_turned_off_is_not_ready_because_it_was() {
+async fn stale_condition_of_a_stopped_machine_is_not_ready() {
     let fake = Fake::new();
     fake.put("nodes", node("True", "KubeletReady", "b1"));
     let since = ReadyWhen::BootedSince("b1".to_owned());
     let error = wait(&fake, &since, 60).await.unwrap_err();
-    assert!(error.to_string().contains("has not reported since the machine was started again"), "{error}");
+    assert!(error.to_string().contains("has not reported since the machine was restarted"), "{error}");
     ready_after(&fake, 5, "b2");
     wait(&fake, &since, 60).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_registers_later_is_waited_for() {
+async fn node_that_registers_later_is_waited_for() {
     let fake = Fake::new();
     ready_after(&fake, 4, "b1");
     wait(&fake, &ReadyWhen::Now, 60).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_or_is_forgotten_is_begun_anew() {
+async fn broken_or_expired_watch_is_restarted() {
     let fake = Fake::new();
     fake.put("nodes", node("False", "KubeletNotReady", "b1"));
     let gone = json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}});
     fake.fault(
         "watch=true",
-        [Fault::Reset, Fault::Silence, Fault::Answer(200, gone), Fault::Answer(503, json!("starting"))],
+        [Fault::Reset, Fault::Hang, Fault::Respond(200, gone), Fault::Respond(503, json!("starting"))],
     );
     fake.fault("GET /api/v1/nodes/node-1", [Fault::Reset]);
     ready_after(&fake, 7, "b1");
     wait(&fake, &ReadyWhen::Now, 600).await.unwrap();
-    assert!(fake.asked("watch=true").len() >= 4);
+    assert!(fake.requests("watch=true").len() >= 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_permission_is_not_waited_for() {
+async fn missing_permission_fails_at_once() {
     let fake = Fake::new();
     fake.put("nodes", node("False", "KubeletNotReady", "b1"));
     let forbidden =
         json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "forbidden"});
-    fake.fault("watch=true", [Fault::Answer(403, forbidden)]);
+    fake.fault("watch=true", [Fault::Respond(403, forbidden)]);
     let error = wait(&fake, &ReadyWhen::Now, 600).await.unwrap_err();
     assert_eq!(error.to_string(), "watch node `node-1`: 403 forbidden");
 }

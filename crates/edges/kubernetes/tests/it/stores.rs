@@ -1,8 +1,8 @@
-//! The saved recipe of a pool and what is known of its versions.
+//! The saved recipe of a pool and the records of its image versions.
 
 use std::collections::BTreeMap;
 
-use kiln_kubernetes::{Error, FactsStore, Kept, OriginalRecipe, OriginalStore};
+use kiln_kubernetes::{Error, OriginalRecipe, OriginalStore, SaveOutcome, VersionRecords};
 use kiln_types::{Extension, ImageSource, MarketplaceImage, SavedExtension, Secret, VersionNumber};
 use serde_json::json;
 
@@ -36,29 +36,29 @@ fn recipe(run: &str) -> OriginalRecipe {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_original_recipe_is_saved_once_and_comes_back_whole() {
+async fn original_recipe_is_saved_once_and_read_back() {
     let fake = Fake::new();
     assert_eq!(originals(&fake).load().await.unwrap(), None);
-    assert_eq!(originals(&fake).save(&recipe("run-1")).await.unwrap(), Kept::Saved);
+    assert_eq!(originals(&fake).save(&recipe("run-1")).await.unwrap(), SaveOutcome::Saved);
     assert_eq!(fake.get(SECRET).unwrap()["immutable"], true);
     // A later run, which reads a stripped recipe, does not replace it.
     let stripped = OriginalRecipe { custom_data: None, extensions: Vec::new(), ..recipe("run-2") };
-    assert_eq!(originals(&fake).save(&stripped).await.unwrap(), Kept::WasThere);
+    assert_eq!(originals(&fake).save(&stripped).await.unwrap(), SaveOutcome::AlreadySaved);
     assert_eq!(originals(&fake).load().await.unwrap(), Some(recipe("run-1")));
-    assert!(fake.asked("PUT").is_empty() && fake.asked("PATCH").is_empty());
+    assert!(fake.requests("PUT").is_empty() && fake.requests("PATCH").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recipe_whose_saving_was_not_answered_is_known_for_saved() {
+async fn recipe_with_a_lost_response_counts_as_saved() {
     let fake = Fake::new();
-    fake.fault("POST", [Fault::LoseAnswer]);
-    assert_eq!(originals(&fake).save(&recipe("run-1")).await.unwrap(), Kept::Saved);
+    fake.fault("POST", [Fault::LoseResponse]);
+    assert_eq!(originals(&fake).save(&recipe("run-1")).await.unwrap(), SaveOutcome::Saved);
 }
 
 #[tokio::test(start_paused = true)]
-async fn neither_a_recipe_nor_an_error_about_it_prints_a_secret() {
+async fn recipes_and_errors_print_no_secrets() {
     let fake = Fake::new();
-    // The bytes are `"hunter2"`: JSON, and no recipe.
+    // The bytes are `"hunter2"`: valid JSON, but not a recipe.
     fake.put("secrets", json!({"metadata": {"namespace": "kiln-system", "name": "kiln-original-pool-1"}, "data": {"original.json": "Imh1bnRlcjIi"}}));
     let error = originals(&fake).load().await.unwrap_err();
     assert!(matches!(error, Error::BadSecret { .. }), "{error:?}");
@@ -69,8 +69,8 @@ async fn neither_a_recipe_nor_an_error_about_it_prints_a_secret() {
 
 type Facts = BTreeMap<String, String>;
 
-fn facts(fake: &Fake, pool: &str) -> FactsStore<Facts> {
-    FactsStore::new(&fake.cluster(), &"kiln-system".parse().unwrap(), &pool.parse().unwrap())
+fn records(fake: &Fake, pool: &str) -> VersionRecords<Facts> {
+    VersionRecords::new(&fake.cluster(), &"kiln-system".parse().unwrap(), &pool.parse().unwrap())
 }
 
 fn version(text: &str) -> VersionNumber {
@@ -82,34 +82,35 @@ fn packages(bash: &str) -> Facts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_known_of_a_version_is_kept_listed_and_forgotten() {
+async fn version_records_are_stored_listed_and_deleted() {
     let fake = Fake::new();
-    let store = facts(&fake, "Pool_1");
+    let store = records(&fake, "Pool_1");
     assert_eq!(store.get(&version("2026.11.15")).await.unwrap(), None);
     store.put(&version("2026.11.15"), &packages("5.2")).await.unwrap();
     store.put(&version("2026.9.30"), &packages("5.1")).await.unwrap();
     store.put(&version("2026.11.15"), &packages("5.3")).await.unwrap();
-    facts(&fake, "pool-1").put(&version("2026.11.15"), &packages("of another pool")).await.unwrap();
+    records(&fake, "pool-1").put(&version("2026.11.15"), &packages("of another pool")).await.unwrap();
     let listed = store.list().await.unwrap();
     let expected = [(version("2026.9.30"), packages("5.1")), (version("2026.11.15"), packages("5.3"))];
-    assert_eq!(listed, expected, "by number, and of this pool alone");
+    assert_eq!(listed, expected, "by number, and only of this pool");
     store.delete(&version("2026.9.30")).await.unwrap();
     store.delete(&version("2026.9.30")).await.unwrap();
     assert_eq!(store.list().await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn facts_whose_writing_was_not_answered_are_written_once() {
+async fn record_with_a_lost_response_is_written_once() {
     let fake = Fake::new();
-    fake.fault("POST", [Fault::LoseAnswer]);
-    facts(&fake, "pool-1").put(&version("2026.11.15"), &packages("5.2")).await.unwrap();
-    assert!(fake.asked("PUT").is_empty());
+    fake.fault("POST", [Fault::LoseResponse]);
+    records(&fake, "pool-1").put(&version("2026.11.15"), &packages("5.2")).await.unwrap();
+    assert!(fake.requests("PUT").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn facts_that_no_config_map_can_hold_are_refused_before_they_are_sent() {
+async fn oversized_record_is_rejected_before_it_is_sent() {
     let fake = Fake::new();
-    let error = facts(&fake, "pool-1").put(&version("2026.11.15"), &packages(&"x".repeat(1 << 20))).await.unwrap_err();
+    let error =
+        records(&fake, "pool-1").put(&version("2026.11.15"), &packages(&"x".repeat(1 << 20))).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-    assert!(fake.asked("POST").is_empty());
+    assert!(fake.requests("POST").is_empty());
 }

@@ -1,4 +1,4 @@
-//! Pods that look into a node or prepare it: what they leave, which is nothing.
+//! Pods that inspect or prepare a node, and their cleanup.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use kiln_kubernetes::{
 };
 use serde_json::{Value, json};
 
-use crate::fake::{Asked, Fake, Fault};
+use crate::fake::{Fake, Fault, SentRequest};
 
 const POD: &str = "pods/kiln-system/kiln-inspect-node-1";
 const LOG: &str = "log of pods/kiln-system/kiln-inspect-node-1";
@@ -43,11 +43,11 @@ fn inspector(fake: &Fake) -> PodInspector {
     PodInspector::new(&fake.cluster(), &"kiln-system".parse().unwrap(), "kilnd:1").within(Duration::from_mins(1))
 }
 
-/// A kubelet that ends every new pod of ours so, and leaves what it found where the pod says.
+/// A kubelet that ends every new task pod with `phase` and stores findings in the objects that the pod names.
 fn play(fake: &Fake, phase: &'static str, secret: Option<&'static str>) {
     let mut revision = 1000;
-    fake.after(move |objects: &mut BTreeMap<String, Value>, asked: &Asked| {
-        if asked.method != "POST" || !asked.path.contains("/pods") {
+    fake.after(move |objects: &mut BTreeMap<String, Value>, request: &SentRequest| {
+        if request.method != "POST" || !request.path.contains("/pods") {
             return;
         }
         let (key, pod) = objects.iter_mut().find(|(key, _)| key.starts_with("pods/kiln-system/")).unwrap();
@@ -68,14 +68,14 @@ fn play(fake: &Fake, phase: &'static str, secret: Option<&'static str>) {
     });
 }
 
-fn nothing_is_left(fake: &Fake) {
+fn assert_nothing_remains(fake: &Fake) {
     for key in [POD, MAP, SECRET, "pods/kiln-system/kiln-install-first-boot-node-1"] {
-        assert_eq!(fake.get(key), None, "{key} is left");
+        assert_eq!(fake.get(key), None, "{key} remains");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_looked_into_by_a_pod_that_is_announced_and_leaves_nothing() {
+async fn inspection_pod_is_announced_and_removed() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
     // `YWJj` is `abc`.
@@ -83,56 +83,57 @@ async fn a_node_is_looked_into_by_a_pod_that_is_announced_and_leaves_nothing() {
     let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
     assert_eq!((found.kernel.as_str(), found.disk.used_bytes), ("5.4", 3));
     assert_eq!(found.custom_data.bytes().unwrap().expose(), b"abc");
-    nothing_is_left(&fake);
-    let (told, made) = (fake.asked("/events"), fake.asked("POST /api/v1/namespaces/kiln-system/pods"));
-    assert!(told[0].at < made[0].at, "the event comes first");
-    assert!(told[0].body["note"].as_str().unwrap().contains("changes nothing"), "{}", told[0].body["note"]);
+    assert_nothing_remains(&fake);
+    let (events, made) = (fake.requests("/events"), fake.requests("POST /api/v1/namespaces/kiln-system/pods"));
+    assert!(events[0].at < made[0].at, "the event comes first");
+    assert!(events[0].body["note"].as_str().unwrap().contains("changes nothing"), "{}", events[0].body["note"]);
     assert_eq!(made[0].body["spec"]["nodeName"], "node-1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_data_that_is_not_what_was_spoken_of_is_not_taken() {
+async fn custom_data_with_another_hash_is_ignored() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
     play(&fake, "Succeeded", Some("b3RoZXI="));
     let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
     assert!(found.custom_data.present() && found.custom_data.bytes().is_none());
-    nothing_is_left(&fake);
+    assert_nothing_remains(&fake);
 }
 
-/// A kubelet of a real node: its pod's log holds what kilnd says there, with this closed for who made the pod.
+/// A kubelet of a real node: the log of its pod contains the findings of kilnd, with the custom data encrypted to the pod's key.
 fn real_kubelet(fake: &Fake, custom_data: Option<&'static [u8]>) {
-    fake.after(move |objects, asked| {
-        if asked.method != "POST" || !asked.path.contains("/pods") {
+    fake.after(move |objects, request| {
+        if request.method != "POST" || !request.path.contains("/pods") {
             return;
         }
         objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
-        let words = asked.body["spec"]["containers"][0]["args"].as_array().unwrap();
-        let key = words.iter().skip_while(|word| **word != "--custom-data-for").nth(1).unwrap().as_str().unwrap();
-        let mut said = json!({"inspection": findings("5.4")});
+        let arguments = request.body["spec"]["containers"][0]["args"].as_array().unwrap();
+        let key =
+            arguments.iter().skip_while(|argument| **argument != "--custom-data-for").nth(1).unwrap().as_str().unwrap();
+        let mut findings = json!({"inspection": findings("5.4")});
         if let Some(bytes) = custom_data {
-            said["sealedCustomData"] = json!(kiln_tls::seal(key, bytes).unwrap());
+            findings["sealedCustomData"] = json!(kiln_tls::seal(&kiln_tls::SystemRandom::new(), key, bytes).unwrap());
         }
-        objects.insert(LOG.to_owned(), json!(format!("kilnd: a word before\n{said}\n")));
+        objects.insert(LOG.to_owned(), json!(format!("kilnd: another line\n{findings}\n")));
     });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_real_node_is_looked_into_by_the_log_of_its_pod_and_custom_data_is_read_by_this_run_alone() {
+async fn real_node_is_inspected_through_the_log_of_its_pod() {
     for annotations in [json!({}), json!({(SIMULATED_ANNOTATION): "false"})] {
         let fake = Fake::new();
         let node = node(&fake, annotations).await;
         real_kubelet(&fake, Some(b"abc"));
         let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
         assert_eq!((found.kernel.as_str(), found.custom_data.bytes().unwrap().expose()), ("5.4", &b"abc"[..]));
-        let read = &fake.asked("/log")[0];
+        let read = &fake.requests("/log")[0];
         assert!(read.path.contains("container=inspect") && read.path.contains("limitBytes="), "{}", read.path);
-        nothing_is_left(&fake);
+        assert_nothing_remains(&fake);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn custom_data_of_a_real_node_that_is_missing_or_other_is_not_taken() {
+async fn missing_or_different_custom_data_of_a_real_node_is_ignored() {
     for bytes in [None, Some(&b"other"[..])] {
         let fake = Fake::new();
         let node = node(&fake, json!({})).await;
@@ -143,51 +144,51 @@ async fn custom_data_of_a_real_node_that_is_missing_or_other_is_not_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_no_answer_to_this_run_is_an_error_and_leaves_nothing() {
-    let key = kiln_tls::Reader::new().unwrap().key();
-    let of_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&key, b"abc").unwrap()});
-    let (of_another, long) = (of_another.to_string(), "x".repeat(5 << 20));
+async fn unusable_logs_are_errors_and_leave_nothing_behind() {
+    let key = kiln_tls::Reader::new(&kiln_tls::SystemRandom::new()).unwrap().key();
+    let for_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&kiln_tls::SystemRandom::new(), &key, b"abc").unwrap()});
+    let (for_another, long) = (for_another.to_string(), "x".repeat(5 << 20));
     let cases = [
-        ("", "its log holds no findings"),
+        ("", "its log contains no findings"),
         ("{\"inspection\":{}}\n", "missing field"),
-        (of_another.as_str(), "not for this reader"),
+        (for_another.as_str(), "not for this reader"),
         (long.as_str(), "longer than 4 MiB"),
     ];
-    for (text, words) in cases {
+    for (text, expected) in cases {
         let fake = Fake::new();
         let node = node(&fake, json!({})).await;
-        let said = json!(text);
-        fake.after(move |objects, asked| {
-            if asked.method == "POST" && asked.path.contains("/pods") {
+        let log = json!(text);
+        fake.after(move |objects, request| {
+            if request.method == "POST" && request.path.contains("/pods") {
                 objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
-                objects.insert(LOG.to_owned(), said.clone());
+                objects.insert(LOG.to_owned(), log.clone());
             }
         });
         let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
-        assert!(error.to_string().contains(words), "{words}: {error}");
-        nothing_is_left(&fake);
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
+        assert_nothing_remains(&fake);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_kilnd_says_when_it_fails_is_said_to_who_asked() {
+async fn error_of_kilnd_is_reported() {
     let fake = Fake::new();
     let node = node(&fake, json!({})).await;
-    fake.after(|objects, asked| {
-        if asked.method == "POST" && asked.path.contains("/pods") {
-            let ended = json!({"exitCode": 1, "reason": "Error", "message": "install: which machine this is cannot be told"});
+    fake.after(|objects, request| {
+        if request.method == "POST" && request.path.contains("/pods") {
+            let ended = json!({"exitCode": 1, "reason": "Error", "message": "install: cannot determine the VM id"});
             let statuses = json!([{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}}]);
             let pod = objects.iter_mut().find(|(key, _)| key.starts_with("pods/")).unwrap().1;
             pod["status"] = json!({"phase": "Failed", "containerStatuses": statuses});
         }
     });
     let error = inspector(&fake).install_first_boot(&node, &run()).await.unwrap_err();
-    assert!(error.to_string().contains("Error: install: which machine this is cannot be told"), "{error}");
-    nothing_is_left(&fake);
+    assert!(error.to_string().contains("Error: install: cannot determine the VM id"), "{error}");
+    assert_nothing_remains(&fake);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_run_left_is_removed_and_not_taken_for_findings() {
+async fn objects_of_a_killed_run_are_removed_and_not_used() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
     let meta = json!({"name": "kiln-inspect-node-1", "namespace": "kiln-system"});
@@ -196,12 +197,13 @@ async fn what_a_killed_run_left_is_removed_and_not_taken_for_findings() {
     play(&fake, "Succeeded", None);
     let found = inspector(&fake).inspect(&node, &run()).await.unwrap();
     assert_eq!(found.kernel, "5.4");
-    nothing_is_left(&fake);
+    assert_nothing_remains(&fake);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_fails_or_never_ends_is_named_and_removed() {
-    for (phase, words) in [("Failed", "it failed: the disk cannot be read"), ("Pending", "it has not ended after 60 s")]
+async fn failed_or_hanging_pod_is_named_and_removed() {
+    for (phase, expected) in
+        [("Failed", "it failed: the disk cannot be read"), ("Pending", "it has not ended after 60 s")]
     {
         let fake = Fake::new();
         let node = simulated(&fake).await;
@@ -209,13 +211,13 @@ async fn a_pod_that_fails_or_never_ends_is_named_and_removed() {
         let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
         assert!(matches!(error, Error::TaskFailed { .. }), "{error}");
         let text = error.to_string();
-        assert!(text.contains(words) && text.contains("kiln-system/kiln-inspect-node-1"), "{text}");
-        nothing_is_left(&fake);
+        assert!(text.contains(expected) && text.contains("kiln-system/kiln-inspect-node-1"), "{text}");
+        assert_nothing_remains(&fake);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inspection_that_is_dropped_half_way_is_cleaned_up_after() {
+async fn dropped_inspection_is_cleaned_up() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
     play(&fake, "Running", None);
@@ -224,40 +226,44 @@ async fn an_inspection_that_is_dropped_half_way_is_cleaned_up_after() {
     assert!(dropped.is_err());
     assert!(fake.get(POD).is_some());
     tokio::time::sleep(Duration::from_secs(5)).await;
-    nothing_is_left(&fake);
+    assert_nothing_remains(&fake);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_making_was_not_answered_is_made_anew() {
+async fn pod_with_a_lost_response_is_recreated() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
-    fake.fault("POST /api/v1/namespaces/kiln-system/pods", [Fault::LoseAnswer]);
+    fake.fault("POST /api/v1/namespaces/kiln-system/pods", [Fault::LoseResponse]);
     play(&fake, "Succeeded", None);
     inspector(&fake).inspect(&node, &run()).await.unwrap();
-    assert_eq!(fake.asked("POST /api/v1/namespaces/kiln-system/pods").len(), 3, "lost, in its own way, made");
-    nothing_is_left(&fake);
+    assert_eq!(
+        fake.requests("POST /api/v1/namespaces/kiln-system/pods").len(),
+        3,
+        "response lost, name taken, created"
+    );
+    assert_nothing_remains(&fake);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_boot_unit_is_installed_by_a_pod_that_says_so_and_reports_nothing() {
+async fn installation_pod_is_announced_and_has_no_result_objects() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
     play(&fake, "Succeeded", None);
     inspector(&fake).install_first_boot(&node, &run()).await.unwrap();
-    let made = &fake.asked("POST /api/v1/namespaces/kiln-system/pods")[0].body;
+    let made = &fake.requests("POST /api/v1/namespaces/kiln-system/pods")[0].body;
     assert_eq!(made["metadata"]["labels"]["kiln.dev/task"], "install-first-boot");
     assert!(made["metadata"]["annotations"][RESULT_ANNOTATION].is_null());
-    let told = &fake.asked("/events")[0].body;
-    assert!(told["note"].as_str().unwrap().contains("removes nothing"), "{told}");
-    nothing_is_left(&fake);
+    let event = &fake.requests("/events")[0].body;
+    assert!(event["note"].as_str().unwrap().contains("removes nothing"), "{event}");
+    assert_nothing_remains(&fake);
 }
 
 #[tokio::test(start_paused = true)]
-async fn findings_that_cannot_be_read_are_an_error_and_leave_nothing() {
+async fn invalid_findings_are_an_error_and_leave_nothing_behind() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
-    fake.after(|objects, asked| {
-        if asked.method == "POST" && asked.path.contains("/pods") {
+    fake.after(|objects, request| {
+        if request.method == "POST" && request.path.contains("/pods") {
             objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
             let meta = json!({"name": "kiln-inspect-node-1", "uid": "u", "resourceVersion": "1"});
             objects.insert(MAP.to_owned(), json!({"metadata": meta, "data": {(RESULT_KEY): "{}"}}));
@@ -265,21 +271,21 @@ async fn findings_that_cannot_be_read_are_an_error_and_leave_nothing() {
     });
     let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
     assert!(matches!(error, Error::BadContent { .. }), "{error}");
-    nothing_is_left(&fake);
+    assert_nothing_remains(&fake);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_pod_found_is_not_taken_for_what_this_one_did() {
+async fn findings_of_an_earlier_pod_are_not_used() {
     let fake = Fake::new();
     let node = simulated(&fake).await;
     let meta = json!({"name": "kiln-inspect-node-1", "namespace": "kiln-system"});
     fake.put("configmaps", json!({"metadata": meta, "data": {(RESULT_KEY): findings("older").to_string()}}));
-    fake.after(|objects, asked| {
-        if asked.method == "POST" && asked.path.contains("/pods") {
+    fake.after(|objects, request| {
+        if request.method == "POST" && request.path.contains("/pods") {
             objects.get_mut(POD).unwrap()["status"] = json!({"phase": "Succeeded"});
         }
     });
     let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
     assert!(error.to_string().contains("it left no `inspection.json`"), "{error}");
-    nothing_is_left(&fake);
+    assert_nothing_remains(&fake);
 }

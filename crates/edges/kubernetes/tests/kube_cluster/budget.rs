@@ -1,4 +1,4 @@
-//! A Deployment with a real budget: controllers do the arithmetic, the test schedules and plays kubelet.
+//! A Deployment with a real budget: real controllers compute it, and the test acts as scheduler and kubelet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::real::{LONG, Real};
+use crate::real::{LONG, RealCluster};
 
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -20,7 +20,7 @@ fn is_ready(pod: &Pod) -> bool {
         && conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
 }
 
-/// Binds each pod that has no node to the one that `choose` says, and makes bound ones ready.
+/// Binds each unbound pod to the node that `choose` returns, and makes bound pods ready.
 async fn schedule(pods: &Api<Pod>, choose: impl Fn() -> String) {
     let Ok(list) = pods.list(&ListParams::default()).await else { return };
     for pod in list.items {
@@ -38,8 +38,8 @@ async fn schedule(pods: &Api<Pod>, choose: impl Fn() -> String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_budget_lets_one_pod_after_the_other_go_and_is_never_broken() {
-    let real = Real::of(control_plane::shared()).await;
+async fn real_budget_is_never_violated_while_pods_leave_one_by_one() {
+    let real = RealCluster::connect(control_plane::shared()).await;
     let namespace = unique("budget");
     real.namespace(&namespace).await;
     let (from, to) = (real.node(&unique("from")).await, real.node(&unique("to")).await);
@@ -70,13 +70,13 @@ async fn a_real_budget_lets_one_pod_after_the_other_go_and_is_never_broken() {
     timeout(LONG, filled).await.unwrap();
 
     let fewest = Arc::new(AtomicUsize::new(usize::MAX));
-    let (least, play, node) = (fewest.clone(), pods.clone(), to.to_string());
+    let (lowest, watched, node) = (fewest.clone(), pods.clone(), to.to_string());
     let scheduler = tokio::spawn(async move {
         loop {
-            if let Ok(list) = play.list(&ListParams::default()).await {
-                least.fetch_min(list.items.iter().filter(|pod| is_ready(pod)).count(), Ordering::SeqCst);
+            if let Ok(list) = watched.list(&ListParams::default()).await {
+                lowest.fetch_min(list.items.iter().filter(|pod| is_ready(pod)).count(), Ordering::SeqCst);
             }
-            schedule(&play, || node.clone()).await;
+            schedule(&watched, || node.clone()).await;
             sleep(Duration::from_millis(100)).await;
         }
     });
@@ -88,8 +88,8 @@ async fn a_real_budget_lets_one_pod_after_the_other_go_and_is_never_broken() {
     let drained = real.cluster.cordon_and_drain(&from, &owner, &options, never, progress).await.unwrap();
     drop(kubelet);
     scheduler.abort();
-    assert_eq!(drained.gone.len(), 3);
-    assert!(waited > 0, "three pods at once would break the budget");
+    assert_eq!(drained.evicted.len(), 3);
+    assert!(waited > 0, "three evictions at once would violate the budget");
     assert!(
         fewest.load(Ordering::SeqCst) >= 2,
         "{} pods were ready at the worst moment",

@@ -1,4 +1,4 @@
-//! A kubelet as far as a server needs one that fetches logs: it ends the pods of tasks well, and says what kilnd would have said.
+//! A kubelet with just enough for the server to fetch logs: it completes task pods and serves the output of kilnd.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
-use crate::real::{Real, findings};
+use crate::real::{RealCluster, findings};
 
-/// One node's kubelet; it stops when it is dropped.
+/// The kubelet of one node; it stops when it is dropped.
 pub(crate) struct LogKubelet([JoinHandle<()>; 2]);
 
 impl Drop for LogKubelet {
@@ -26,8 +26,8 @@ impl Drop for LogKubelet {
 }
 
 impl LogKubelet {
-    /// Listens where the Node object says from now on.
-    pub(crate) async fn start(real: &Real, node: &NodeName, namespace: &str) -> Self {
+    /// Starts the kubelet and announces its address in the Node object.
+    pub(crate) async fn start(real: &RealCluster, node: &NodeName, namespace: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let status = json!({"status": {
@@ -35,13 +35,13 @@ impl LogKubelet {
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         }});
         real.nodes().patch_status(node.as_str(), &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-        let said = Arc::new(Mutex::new(String::new()));
-        Self([tokio::spawn(serve(listener, said.clone())), tokio::spawn(run(real.clone(), namespace.to_owned(), said))])
+        let log = Arc::new(Mutex::new(String::new()));
+        Self([tokio::spawn(serve(listener, log.clone())), tokio::spawn(run(real.clone(), namespace.to_owned(), log))])
     }
 }
 
-/// Runs pods: what their container would say is closed with the key among its words.
-async fn run(real: Real, namespace: String, said: Arc<Mutex<String>>) {
+/// Completes pods. The custom data in their log is encrypted to the key in their arguments.
+async fn run(real: RealCluster, namespace: String, log: Arc<Mutex<String>>) {
     let pods = real.pods(&namespace);
     loop {
         for pod in pods.list(&ListParams::default().labels(TASK_LABEL)).await.map(|list| list.items).unwrap_or_default()
@@ -49,11 +49,10 @@ async fn run(real: Real, namespace: String, said: Arc<Mutex<String>>) {
             if pod.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Pending") {
                 continue;
             }
-            let words = pod.spec.and_then(|spec| spec.containers.into_iter().next()?.args).unwrap_or_default();
-            if let Some(key) = words.iter().skip_while(|word| *word != "--custom-data-for").nth(1) {
-                let sealed = kiln_tls::seal(key, b"abc").unwrap();
-                *said.lock().unwrap() =
-                    json!({"inspection": findings(), "sealedCustomData": sealed}).to_string() + "\n";
+            let arguments = pod.spec.and_then(|spec| spec.containers.into_iter().next()?.args).unwrap_or_default();
+            if let Some(key) = arguments.iter().skip_while(|argument| *argument != "--custom-data-for").nth(1) {
+                let sealed = kiln_tls::seal(&kiln_tls::SystemRandom::new(), key, b"abc").unwrap();
+                *log.lock().unwrap() = json!({"inspection": findings(), "sealedCustomData": sealed}).to_string() + "\n";
             }
             let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
             let _ = pods.patch_status(&pod.metadata.name.unwrap(), &PatchParams::default(), &ended).await;
@@ -62,8 +61,8 @@ async fn run(real: Real, namespace: String, said: Arc<Mutex<String>>) {
     }
 }
 
-/// Answers every request for a container's log.
-async fn serve(listener: TcpListener, said: Arc<Mutex<String>>) {
+/// Serves container logs.
+async fn serve(listener: TcpListener, log: Arc<Mutex<String>>) {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(kiln_tls::provider())
@@ -86,12 +85,12 @@ async fn serve(listener: TcpListener, said: Arc<Mutex<String>>) {
         }
         let line = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
         let (code, text) = if line.contains("/containerLogs/") && line.contains("/inspect") {
-            ("200 OK", said.lock().unwrap().clone())
+            ("200 OK", log.lock().unwrap().clone())
         } else {
             ("404 Not Found", String::new())
         };
-        let answer = format!("HTTP/1.1 {code}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len());
-        let _ = stream.write_all(answer.as_bytes()).await;
+        let response = format!("HTTP/1.1 {code}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len());
+        let _ = stream.write_all(response.as_bytes()).await;
         let _ = stream.shutdown().await;
     }
 }

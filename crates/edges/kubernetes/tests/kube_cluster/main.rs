@@ -1,6 +1,5 @@
-//! The edge against a real API server.
+//! The Kubernetes edge against a real API server.
 
-mod around;
 mod budget;
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,3 +10,4 @@ mod outage;
 mod permissions;
 mod proxy;
 mod real;
+mod stores;

@@ -1,4 +1,4 @@
-//! Each permission is needed, and they suffice.
+//! Every permission is necessary, and together they are sufficient.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use control_plane::{ControlPlane, Identity, unique};
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
 use kiln_kubernetes::rbac::{PERMISSIONS, Permission, Scope};
 use kiln_kubernetes::{
-    Cluster, Error, EventKind, FactsStore, HoldWhat, Inspector, JournalStore, Namespace, NodeEvent, NodeName,
-    OriginalRecipe, OriginalStore, PodInspector, PoolLease, ReadyWhen,
+    Cluster, Error, EventKind, HoldScope, Inspector, JournalStore, Namespace, NodeEvent, NodeName, OriginalRecipe,
+    OriginalStore, PodInspector, PoolLease, ReadyWhen, VersionRecords,
 };
 use kiln_types::{ImageSource, PoolName};
 use serde_json::{Value, json};
@@ -15,19 +15,19 @@ use tokio::time::sleep;
 
 use crate::common::pod;
 use crate::kubelet::LogKubelet;
-use crate::real::{LONG, Real, cluster, config, quiet};
+use crate::real::{LONG, RealCluster, bare_plane, cluster, config};
 
-/// What one user does, on objects of its own.
+/// A user with its own objects.
 struct User {
     name: String,
     namespace: Namespace,
     cluster: Cluster,
-    real: Real,
+    real: RealCluster,
 }
 
 impl User {
-    /// Somebody with all permissions but one.
-    async fn without(plane: &'static ControlPlane, real: &Real, dropped: Option<&Permission>) -> Self {
+    /// A user with all permissions but one.
+    async fn without(plane: &'static ControlPlane, real: &RealCluster, dropped: Option<&Permission>) -> Self {
         let name = unique("user");
         real.namespace(&name).await;
         for (scope, prefix) in [(Scope::Cluster, "Cluster"), (Scope::Namespace, "")] {
@@ -54,31 +54,31 @@ impl User {
         let kubeconfig = plane.kubeconfig_for(&Identity::user(&name)).unwrap();
         let cluster = cluster(config(&kubeconfig).await);
         let user = Self { namespace: name.parse().unwrap(), name, cluster, real: real.clone() };
-        user.until_the_roles_are_known(dropped).await;
+        user.wait_for_roles(dropped).await;
         user
     }
 
-    /// The server reads roles a moment after they are written: waits until the user may do something in both places.
-    async fn until_the_roles_are_known(&self, dropped: Option<&Permission>) {
+    /// The server loads roles a moment after they are written: waits until the user may do something in both scopes.
+    async fn wait_for_roles(&self, dropped: Option<&Permission>) {
         let cluster_wide = async || match dropped {
             Some(p) if (p.resource, p.verb) == ("nodes", "list") => self.node_read().await,
-            _ => self.found().await,
+            _ => self.list_nodes().await,
         };
         let in_namespace = async || match dropped {
             Some(p) if p.resource == "leases" => self.journal().load().await.map(drop),
-            _ => self.lease("probe").try_take().await.map(drop),
+            _ => self.lease("probe").try_acquire().await.map(drop),
         };
         for _ in 0..600 {
-            let refused = |done: Result<(), Error>| done.is_err_and(|error| error.permission());
-            if !refused(cluster_wide().await) && !refused(in_namespace().await) {
+            let forbidden = |done: Result<(), Error>| done.is_err_and(|error| error.is_forbidden());
+            if !forbidden(cluster_wide().await) && !forbidden(in_namespace().await) {
                 return;
             }
             sleep(Duration::from_millis(100)).await;
         }
-        panic!("the server did not learn the roles of {}", self.name);
+        panic!("the server did not load the roles of {}", self.name);
     }
 
-    async fn found(&self) -> Result<(), Error> {
+    async fn list_nodes(&self) -> Result<(), Error> {
         self.cluster.nodes_of(&"pool".parse().unwrap()).await.map(drop)
     }
 
@@ -105,30 +105,30 @@ impl User {
         OriginalStore::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
     }
 
-    fn facts(&self) -> FactsStore<String> {
-        FactsStore::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
+    fn records(&self) -> VersionRecords<String> {
+        VersionRecords::new(&self.cluster, &self.namespace, &"pool".parse().unwrap())
     }
 
-    /// Looks into a node whose kubelet leaves custom data too.
+    /// Inspects a simulated node that has custom data too.
     async fn inspect(&self) -> Result<(), Error> {
         let name = self.real.simulated_node(&format!("{}-inspected", self.name)).await;
         let node = self.real.cluster.node(&name).await.unwrap();
         let kubelet = self.real.play_tasks(&self.name);
         let inspector = PodInspector::new(&self.cluster, &self.namespace, "example.invalid/kilnd").within(LONG);
-        let found = inspector.inspect(&node, &self.name.parse().unwrap()).await;
+        let result = inspector.inspect(&node, &self.name.parse().unwrap()).await;
         drop(kubelet);
-        found.map(drop)
+        result.map(drop)
     }
 
-    /// Looks into a node whose kubelet has a log.
+    /// Inspects a node whose kubelet serves logs.
     async fn read_log(&self) -> Result<(), Error> {
         let name = self.node("logged").await;
         let kubelet = LogKubelet::start(&self.real, &name, &self.name).await;
         let node = self.real.cluster.node(&name).await.unwrap();
         let inspector = PodInspector::new(&self.cluster, &self.namespace, "example.invalid/kiln").within(LONG);
-        let found = inspector.inspect(&node, &self.name.parse().unwrap()).await;
+        let result = inspector.inspect(&node, &self.name.parse().unwrap()).await;
         drop(kubelet);
-        found.map(drop)
+        result.map(drop)
     }
 
     /// Drains a node with one pod of a class.
@@ -145,50 +145,50 @@ impl User {
         }
     }
 
-    /// Does what a permission is needed for.
-    async fn do_what_needs(&self, permission: &Permission) -> Result<(), Error> {
+    /// Does something that needs the permission.
+    async fn use_permission(&self, permission: &Permission) -> Result<(), Error> {
         let owner = self.name.parse().unwrap();
         let force = Flags { force: true, ..Flags::default() };
         match (permission.resource, permission.verb) {
             ("nodes", "get") => self.node_read().await,
-            ("nodes", "list") => self.found().await,
+            ("nodes", "list") => self.list_nodes().await,
             ("nodes", "watch") => {
                 let node = self.node("never-ready").await;
                 let ready = self.cluster.wait_ready(&node, &ReadyWhen::Now, Duration::from_secs(2)).await;
-                // That nobody said that the node is ready is not the permission's fault.
+                // A node that is not ready is expected here.
                 ready
                     .map(drop)
                     .or_else(|error| if matches!(error, Error::NotReady { .. }) { Ok(()) } else { Err(error) })
             }
             ("nodes", "patch") => {
                 let node = self.node("held").await;
-                self.cluster.hold(&node, &owner, HoldWhat::ALL).await?;
-                self.cluster.release(&node, &owner, HoldWhat::ALL).await
+                self.cluster.hold(&node, &owner, HoldScope::ALL).await?;
+                self.cluster.release(&node, &owner, HoldScope::ALL).await
             }
             ("pods", "list") => self.drain("listed", "replicated", force).await,
             ("pods/eviction", "create") => self.drain("evicted", "replicated", force).await,
             ("pods", "delete") => self.drain("deleted", "replicated", Flags { disable_eviction: true, ..force }).await,
-            ("daemonsets", "get") => self.drain("orphan", "DaemonSet that is gone", force).await,
+            ("daemonsets", "get") => self.drain("orphan", "deleted DaemonSet", force).await,
             ("events", "create") => {
-                let node = self.cluster.node(&self.node("told").await).await?;
+                let node = self.cluster.node(&self.node("events").await).await?;
                 let event = NodeEvent {
                     kind: EventKind::Normal,
                     action: "Drain",
                     reason: "Drained",
                     note: "all pods left".to_owned(),
                 };
-                self.cluster.tell(&node, &owner, &event).await
+                self.cluster.record_event(&node, &owner, &event).await
             }
-            ("leases", "get" | "create") => self.lease("fresh").try_take().await.map(drop),
+            ("leases", "get" | "create") => self.lease("fresh").try_acquire().await.map(drop),
             ("leases", "update") => {
                 let lease = self.lease("again");
-                lease.try_take().await?;
+                lease.try_acquire().await?;
                 lease.renew().await?;
-                lease.give_up().await
+                lease.release().await
             }
-            ("cronjobs" | "jobs", "list") => self.cluster.rivals().await.map(drop),
-            ("configmaps", "list") => self.facts().list().await.map(drop),
-            ("configmaps", "delete") => self.facts().delete(&"2026.11.15".parse().unwrap()).await,
+            ("cronjobs" | "jobs", "list") => self.cluster.kamino_jobs().await.map(drop),
+            ("configmaps", "list") => self.records().list().await.map(drop),
+            ("configmaps", "delete") => self.records().delete(&"2026.11.15".parse().unwrap()).await,
             ("pods", "get" | "create") | ("secrets", "delete") => self.inspect().await,
             ("pods/log", "get") => self.read_log().await,
             ("secrets", "get") => self.originals().load().await.map(drop),
@@ -208,34 +208,34 @@ impl User {
                 self.journal().append(&mut journal, "one".to_owned()).await?;
                 self.journal().append(&mut journal, "two".to_owned()).await
             }
-            other => panic!("nothing is done that needs {other:?}"),
+            other => panic!("no operation needs {other:?}"),
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_any_single_permission_what_needs_it_fails_and_says_so() {
-    let plane = quiet();
-    let real = Real::of(plane).await;
+async fn every_missing_permission_fails_its_operation_and_is_named() {
+    let plane = bare_plane();
+    let real = RealCluster::connect(plane).await;
     for permission in &PERMISSIONS {
         let user = User::without(plane, &real, Some(permission)).await;
-        let error = user.do_what_needs(permission).await.expect_err(permission.needed_to);
+        let error = user.use_permission(permission).await.expect_err(permission.needed_to);
         let text = error.to_string();
-        assert!(error.permission(), "{}: {text}", permission.needed_to);
-        let words = format!("cannot {} resource \"{}\"", permission.verb, permission.resource);
-        assert!(text.contains(&words), "{}: `{text}` does not say `{words}`", permission.needed_to);
-        let answers = user.cluster.access(&user.namespace, &PERMISSIONS).await.unwrap();
-        let missing: Vec<_> = answers.iter().filter(|row| !row.allowed).map(|row| row.permission).collect();
-        assert_eq!(missing, [*permission], "the server says beforehand what is missing");
+        assert!(error.is_forbidden(), "{}: {text}", permission.needed_to);
+        let expected = format!("cannot {} resource \"{}\"", permission.verb, permission.resource);
+        assert!(text.contains(&expected), "{}: `{text}` does not contain `{expected}`", permission.needed_to);
+        let reviews = user.cluster.check_access(&user.namespace, &PERMISSIONS).await.unwrap();
+        let missing: Vec<_> = reviews.iter().filter(|row| !row.allowed).map(|row| row.permission).collect();
+        assert_eq!(missing, [*permission], "the access review names the missing permission");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_all_permissions_everything_works() {
-    let plane = quiet();
-    let real = Real::of(plane).await;
+async fn all_permissions_together_are_sufficient() {
+    let plane = bare_plane();
+    let real = RealCluster::connect(plane).await;
     let user = User::without(plane, &real, None).await;
     for permission in &PERMISSIONS {
-        user.do_what_needs(permission).await.unwrap_or_else(|error| panic!("{}: {error}", permission.needed_to));
+        user.use_permission(permission).await.unwrap_or_else(|error| panic!("{}: {error}", permission.needed_to));
     }
 }

@@ -1,4 +1,4 @@
-//! A wire between client and server that can be cut.
+//! A TCP proxy between client and server whose connections can be broken.
 
 use std::net::SocketAddr;
 
@@ -7,20 +7,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What the wire does.
+/// The state of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
-    /// Carries everything.
-    Whole,
-    /// Breaks every connection and each new one.
-    Cut,
-    /// Keeps connections and carries nothing.
-    Dead,
+pub(crate) enum Connections {
+    /// Forwards everything.
+    Forwarded,
+    /// Closes all connections, including new ones.
+    Closed,
+    /// Keeps connections open and forwards nothing.
+    Stalled,
 }
 
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    wire: watch::Sender<Wire>,
+    connections: watch::Sender<Connections>,
     task: JoinHandle<()>,
 }
 
@@ -28,30 +28,30 @@ impl Proxy {
     pub(crate) async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (wire, state) = watch::channel(Wire::Whole);
+        let (connections, state) = watch::channel(Connections::Forwarded);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(carry(client, server, state.clone()));
             }
         });
-        Self { address, wire, task }
+        Self { address, connections, task }
     }
 
-    pub(crate) fn set(&self, wire: Wire) {
-        self.wire.send_replace(wire);
+    pub(crate) fn set(&self, connections: Connections) {
+        self.connections.send_replace(connections);
     }
 }
 
-async fn carry(mut client: TcpStream, server: SocketAddr, mut state: watch::Receiver<Wire>) {
+async fn carry(mut client: TcpStream, server: SocketAddr, mut state: watch::Receiver<Connections>) {
     let Ok(mut server) = TcpStream::connect(server).await else { return };
-    if *state.borrow_and_update() == Wire::Whole {
+    if *state.borrow_and_update() == Connections::Forwarded {
         tokio::select! {
             _ = copy_bidirectional(&mut client, &mut server) => return,
             _ = state.changed() => {}
         }
     }
-    // A dead wire keeps what it has until it is cut or whole again; then the connection is broken either way.
-    while *state.borrow_and_update() == Wire::Dead && state.changed().await.is_ok() {}
+    // A stalled connection stays until the state changes; then it is closed in either case.
+    while *state.borrow_and_update() == Connections::Stalled && state.changed().await.is_ok() {}
 }
 
 impl Drop for Proxy {

@@ -1,4 +1,4 @@
-//! A real API server with whoever plays kubelet.
+//! A real API server, with tasks that act as kubelet.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use control_plane::{ControlPlane, Options};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kiln_kubernetes::{
-    Cluster, ClusterOptions, NodeName, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY,
-    SIMULATED_ANNOTATION, Spread, TASK_LABEL, WallClock, connect,
+    Cluster, ClusterOptions, Jitter, NodeName, RESULT_ANNOTATION, RESULT_KEY, SECRET_RESULT_ANNOTATION,
+    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, WallClock, connect,
 };
 use kiln_types::JoinCredential;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// On a machine that compiles meanwhile, what takes a second took twenty.
+/// While the machine compiles, a step that usually takes a second has taken twenty.
 pub(crate) const LONG: Duration = Duration::from_mins(3);
 
-/// A server without controllers, which would take pods away whose owners are made up. It ends with this process.
-pub(crate) fn quiet() -> &'static ControlPlane {
-    static QUIET: OnceLock<ControlPlane> = OnceLock::new();
-    QUIET.get_or_init(|| ControlPlane::start(&Options::bare()).unwrap_or_else(|error| panic!("{error}")))
+/// A server without controllers, which would delete pods whose owners do not exist. It ends with this process.
+pub(crate) fn bare_plane() -> &'static ControlPlane {
+    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    PLANE.get_or_init(|| ControlPlane::start(&Options::bare()).unwrap_or_else(|error| panic!("{error}")))
 }
 
 pub(crate) async fn config(kubeconfig: &Path) -> Config {
@@ -36,23 +36,23 @@ pub(crate) async fn config(kubeconfig: &Path) -> Config {
 
 pub(crate) fn cluster(config: Config) -> Cluster {
     let clock = WallClock::new(|| "2026-01-02T03:04:05Z".parse().unwrap());
-    Cluster::new(connect(config).unwrap(), ClusterOptions { spread: Spread::none(), clock })
+    Cluster::new(connect(config).unwrap(), ClusterOptions { jitter: Jitter::none(), clock })
 }
 
-/// A server as its admin sees it.
+/// A server, with admin credentials.
 #[derive(Clone)]
-pub(crate) struct Real {
+pub(crate) struct RealCluster {
     pub(crate) client: Client,
     pub(crate) cluster: Cluster,
 }
 
-impl Real {
-    pub(crate) async fn of(plane: &ControlPlane) -> Self {
+impl RealCluster {
+    pub(crate) async fn connect(plane: &ControlPlane) -> Self {
         let config = config(plane.kubeconfig()).await;
         Self { client: connect(config.clone()).unwrap(), cluster: cluster(config) }
     }
 
-    /// Creates an object of any kind; one that is there already stays.
+    /// Creates an object of any kind; an existing one is kept.
     pub(crate) async fn create(&self, object: Value) -> DynamicObject {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         let types = object.types.clone().unwrap();
@@ -78,7 +78,7 @@ impl Real {
         name.parse().unwrap()
     }
 
-    /// A node whose inside is played.
+    /// A node of the embedded Kubernetes.
     pub(crate) async fn simulated_node(&self, name: &str) -> NodeName {
         let annotations = json!({(SIMULATED_ANNOTATION): "true"});
         self.create(
@@ -96,7 +96,7 @@ impl Real {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Creates a pod and says that it runs and is ready, or that it ended.
+    /// Creates a pod and sets its phase and readiness.
     pub(crate) async fn pod(&self, pod: Value, phase: &str) {
         let created = self.create(pod).await;
         let ready = if phase == "Running" { "True" } else { "False" };
@@ -106,8 +106,8 @@ impl Real {
         pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
-    /// A budget for the pod of this name, whose arithmetic somebody did already: it allows none.
-    pub(crate) async fn budget_of_none(&self, namespace: &str, name: &str, pod: &str) {
+    /// A budget for the pod of this name that allows no disruption. Its status is written here instead of by a controller.
+    pub(crate) async fn exhausted_budget(&self, namespace: &str, name: &str, pod: &str) {
         let budget = self.create(json!({
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -121,16 +121,16 @@ impl Real {
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
-    /// What became of a pod.
-    pub(crate) async fn fate(&self, namespace: &str, name: &str) -> Fate {
+    /// The state of a pod.
+    pub(crate) async fn pod_state(&self, namespace: &str, name: &str) -> PodState {
         match self.pods(namespace).get_opt(name).await.unwrap() {
-            None => Fate::Gone,
-            Some(pod) if pod.metadata.deletion_timestamp.is_some() => Fate::Ending,
-            Some(_) => Fate::Untouched,
+            None => PodState::Gone,
+            Some(pod) if pod.metadata.deletion_timestamp.is_some() => PodState::Terminating,
+            Some(_) => PodState::Untouched,
         }
     }
 
-    /// Removes pods that were told to end, as kubelet does. A server that is away is waited for.
+    /// Removes terminating pods, as the kubelet does. Outages of the server are ignored.
     pub(crate) fn play_kubelet(&self, namespace: &str) -> Kubelet {
         let pods = self.pods(namespace);
         Kubelet(tokio::spawn(async move {
@@ -147,7 +147,7 @@ impl Real {
         }))
     }
 
-    /// Does what the pods of tasks are made for: writes what they found, and lets them succeed.
+    /// Completes task pods and writes their findings.
     pub(crate) fn play_tasks(&self, namespace: &str) -> Kubelet {
         let (real, namespace) = (self.clone(), namespace.to_owned());
         Kubelet(tokio::spawn(async move {
@@ -187,7 +187,7 @@ impl Real {
     }
 }
 
-/// What a pod found that looked into a node; the hash is that of `abc`.
+/// Findings of an inspection; the hash is that of `abc`.
 pub(crate) fn findings() -> Value {
     json!({
         "hostName": "n", "vmId": "v", "osRelease": "Ubuntu", "kernel": "5.4", "kubeletVersion": "v1.33.0",
@@ -197,15 +197,15 @@ pub(crate) fn findings() -> Value {
     })
 }
 
-/// What became of a pod.
+/// The final state of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum PodState {
     Gone,
-    Ending,
+    Terminating,
     Untouched,
 }
 
-/// Stops playing when it is dropped.
+/// A background task that stops when it is dropped.
 pub(crate) struct Kubelet(JoinHandle<()>);
 
 impl Drop for Kubelet {

@@ -1,4 +1,4 @@
-//! What no port has a verb for: making pools and images, and what `kiln local` shows.
+//! Operations that only `kiln local` has: creating pools and images, and listing machines.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,102 +7,96 @@ use kiln_types::node_name_of;
 use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, Secret, Tags};
 use serde::Serialize;
 
-use super::tend::Each;
-use super::{Local, Shelf};
+use super::reconcile::Failures;
+use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::power::{Body, Kind, MachineKey, Power};
-use crate::records::{ImageRecord, Kept, MachineRecord, PoolRecord, instance_id};
+use crate::records::{ImageRecord, MachineRecord, PoolRecord, StoredSecret, instance_id};
+use crate::runner::{MachineConfig, MachineKey, MachineKind, MachineRunner};
 use crate::size::Size;
 
-/// A pool to be made.
+/// The description of a new pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// Its name. Its nodes are named after it, so that it has no capital letter.
+    /// Node names start with it, so it has no capital letters.
     pub name: PoolName,
-    /// The id of its image: `/local/images/NAME`, or a line or version of a gallery.
+    /// The id of an image: `/local/images/NAME`, or that of an image definition or version in a gallery.
     pub image: String,
-    /// How many machines it has.
     pub capacity: u32,
-    /// How large they are.
     pub size: Size,
-    /// What they read at first boot.
+    /// Read by a machine at first boot.
     pub custom_data: Option<Secret>,
     pub tags: Tags,
 }
 
-/// A machine as it is shown.
+/// A machine in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct MachineSummary {
     pub name: MachineKey,
-    /// Its pool and its place there.
-    pub place: Option<(PoolName, InstanceId)>,
-    /// Its host name.
+    /// The pool and the instance id, for an instance of a pool.
+    pub membership: Option<(PoolName, InstanceId)>,
     pub computer_name: String,
-    /// The id that its firmware shows.
+    /// The UUID that the firmware shows.
     pub vm_id: String,
-    /// How it is run.
-    pub kind: Kind,
-    /// What its addresses are derived from.
+    pub kind: MachineKind,
+    /// Determines the addresses.
     pub number: u16,
-    /// What it was made from.
     pub image: ImageSource,
-    /// How large it is.
     pub size: Size,
-    /// Whether it should be on.
+    /// Whether it should be running.
     pub wanted_on: bool,
-    /// Layers below what it writes, without the base.
+    /// The number of layers between the base and the writable layer.
     pub layers: usize,
     pub tags: Tags,
 }
 
-impl<P: Power> Local<P> {
-    /// Gives a base a name. It is a folder with a root (nspawn) or a disk file (QEMU); it stays where it is and must not change any more.
-    pub async fn import_image(&self, name: &str, kind: Kind, base: &Path) -> Result<(), Error> {
+impl<P: MachineRunner> Local<P> {
+    /// Registers a base: a root folder (nspawn) or a disk file (QEMU). It is not copied, so it must not change or move.
+    pub async fn import_image(&self, name: &str, kind: MachineKind, base: &Path) -> Result<(), Error> {
         let (name, base) = (name.to_owned(), base.to_owned());
-        self.held(move |_, held| {
+        self.locked(move |_, store| {
             let base = base.canonicalize().map_err(Error::io("find", &base))?;
-            let fits = match kind {
-                // A colon or a comma would end the name in the options of a mount.
-                Kind::Nspawn => base.is_dir() && !base.to_string_lossy().contains([':', ',', '\\']),
-                Kind::Qemu => base.is_file(),
+            let is_valid = match kind {
+                // These characters separate the options of a mount.
+                MachineKind::Nspawn => base.is_dir() && !base.to_string_lossy().contains([':', ',', '\\']),
+                MachineKind::Qemu => base.is_file(),
             };
-            if !fits {
+            if !is_valid {
                 let rule = "a folder without `:`, `,` or `\\` in its path for nspawn, a file for QEMU";
-                return Err(Error::BadText { noun: "base", text: base.display().to_string(), rule });
+                return Err(Error::Invalid { noun: "base", text: base.display().to_string(), rule });
             }
             let image = ImageRecord { name: name.clone(), kind, base };
-            match held.find::<ImageRecord>(&name)? {
+            match store.find::<ImageRecord>(&name)? {
                 Some(found) if found == image => Ok(()),
                 Some(found) => {
-                    let found = found.base.display().to_string();
-                    Err(Error::InTheWay { noun: "image", name, found })
+                    let existing = format!("it is `{}`", found.base.display());
+                    Err(Error::AlreadyExists { noun: "image", name, existing })
                 }
-                None => held.put(&image),
+                None => store.put(&image),
             }
         })
         .await
     }
 
-    /// Makes a pool with its machines, and switches them on. Repeated after it was killed half way, it is completed.
+    /// Creates a pool and starts its machines. If it was killed half-way, calling it again completes it.
     pub async fn create_pool(&self, spec: &PoolSpec) -> Result<(), Error> {
         let wanted = spec.clone();
-        self.held(move |_, held| {
-            let image = ids::source(&wanted.image)?;
-            if let Some(found) = held.find::<PoolRecord>(wanted.name.as_str())? {
+        self.locked(move |_, store| {
+            let image = ids::parse_image(&wanted.image)?;
+            if let Some(found) = store.find::<PoolRecord>(wanted.name.as_str())? {
                 if found.image == image && found.size == wanted.size && !found.deleting {
                     return Ok(());
                 }
-                let found = if found.deleting {
+                let existing = if found.deleting {
                     "it is being deleted".to_owned()
                 } else {
-                    format!("made from another image or of size {}", found.size)
+                    format!("it has another image, or its size {} differs", found.size)
                 };
-                return Err(Error::InTheWay { noun: "pool", name: wanted.name.to_string(), found });
+                return Err(Error::AlreadyExists { noun: "pool", name: wanted.name.to_string(), existing });
             }
-            must_name_nodes(&wanted.name)?;
-            Shelf::resolve(held, &image)?;
+            require_node_names(&wanted.name)?;
+            State::resolve(store, &image)?;
             let mut pool = PoolRecord {
                 name: wanted.name,
                 revision: 1,
@@ -111,81 +105,81 @@ impl<P: Power> Local<P> {
                 members: BTreeSet::new(),
                 model: 1,
                 image,
-                custom_data: wanted.custom_data.map(Kept),
+                custom_data: wanted.custom_data.map(StoredSecret),
                 tags: wanted.tags,
                 deleting: false,
             };
             pool.add_members(wanted.capacity);
-            held.put(&pool)
+            store.put(&pool)
         })
         .await?;
-        self.tend(&spec.name).await
+        self.reconcile(&spec.name).await
     }
 
-    /// Removes a pool with its machines. One that is not there is removed already.
+    /// Deletes a pool with its machines. A pool that does not exist is not an error.
     pub async fn delete_pool(&self, pool: &PoolName) -> Result<(), Error> {
         let name = pool.clone();
-        self.held(move |_, held| {
-            let Some(mut pool) = held.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
+        self.locked(move |_, store| {
+            let Some(mut pool) = store.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
             pool.deleting = true;
             pool.members.clear();
             pool.revision += 1;
-            held.put(&pool)
+            store.put(&pool)
         })
         .await?;
-        self.tend(pool).await
+        self.reconcile(pool).await
     }
 
-    /// All machines, of pools and alone.
-    pub async fn machines(&self) -> Result<Vec<Shown>, Error> {
-        let machines = self.held(|_, held| held.list::<MachineRecord>()).await?;
-        Ok(machines.into_iter().map(shown).collect())
+    /// All machines, in pools and outside of them.
+    pub async fn machines(&self) -> Result<Vec<MachineSummary>, Error> {
+        let machines = self.locked(|_, store| store.list::<MachineRecord>()).await?;
+        Ok(machines.into_iter().map(to_summary).collect())
     }
 
-    /// What a machine is made of.
-    pub async fn body(&self, machine: &MachineKey) -> Result<Body, Error> {
+    /// The configuration with which a machine is started.
+    pub async fn machine_config(&self, machine: &MachineKey) -> Result<MachineConfig, Error> {
         let key = machine.clone();
-        self.held(move |shelf, held| Ok(shelf.body(&held.get(key.as_str())?))).await
+        self.locked(move |state, store| Ok(state.machine_config(&store.get(key.as_str())?))).await
     }
 
-    /// Completes what was left half done, and switches on what should be on: after the world that held the machines ended.
+    /// Completes interrupted operations and starts every machine that should be running, as after the end of a sandbox.
     pub async fn restore(&self) -> Result<(), Error> {
-        let pools = self.held(|_, held| held.list::<PoolRecord>()).await?;
-        let mut all = Each::default();
+        let pools = self.locked(|_, store| store.list::<PoolRecord>()).await?;
+        let mut failures = Failures::default();
         for pool in pools {
-            all.add(self.tend(&pool.name).await)?;
+            failures.add(self.reconcile(&pool.name).await)?;
         }
         for machine in self.machines().await?.into_iter().filter(|machine| machine.wanted_on) {
-            all.add(self.switch_on(&machine.name).await.map(drop))?;
+            failures.add(self.start_machine(&machine.name).await.map(drop))?;
         }
-        all.done()
+        failures.into_result()
     }
 
-    /// Switches every machine off, in good order. Those that should be on still should.
+    /// Shuts down every machine. Those that should be running are started again by [`restore`](Self::restore).
     pub async fn suspend(&self) -> Result<(), Error> {
-        let mut all = Each::default();
+        let mut failures = Failures::default();
         for machine in self.machines().await? {
-            let _alone = self.alone(&machine.name).await?;
-            all.add(self.power.switch_off(&machine.name, PowerDown::KeepHardware).await.map_err(Error::from))?;
+            let _lock = self.lock_machine(&machine.name).await?;
+            failures.add(self.runner.stop(&machine.name, PowerDown::KeepHardware).await.map_err(Error::from))?;
         }
-        all.done()
+        failures.into_result()
     }
 }
 
-/// A node's name is a host name: at most 63 characters, none of them a capital or a `_`.
-fn must_name_nodes(pool: &PoolName) -> Result<(), Error> {
+/// Refuses a pool whose node names would not be host names: at most 63 characters, without capital letters and `_`.
+fn require_node_names(pool: &PoolName) -> Result<(), Error> {
     let node = node_name_of(pool, &instance_id(0))?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if node.len() <= 63 && node.chars().all(plain) {
         return Ok(());
     }
-    let rule = "nodes are named after it: at most 57 small letters, digits or `-`";
-    Err(Error::BadText { noun: "pool", text: pool.to_string(), rule })
+    let rule = "node names start with it, so it has at most 57 lower-case letters, digits or `-`";
+    Err(Error::Invalid { noun: "pool", text: pool.to_string(), rule })
 }
 
-fn shown(machine: MachineRecord) -> Shown {
-    Shown {
-        place: machine.place.map(|place| (place.pool.clone(), place.id())),
+fn to_summary(machine: MachineRecord) -> MachineSummary {
+    MachineSummary {
+        membership: machine.membership.map(|membership| (membership.pool.clone(), membership.id())),
         name: machine.name,
         computer_name: machine.computer_name,
         vm_id: machine.vm_id,

@@ -1,64 +1,64 @@
-//! Throw-away pools of one machine.
+//! Canaries: temporary pools with one machine.
 
 use std::collections::BTreeSet;
 
 use kiln_types::{CANARY_TAG, Canary, CanaryName, ImageSource, NO_OP_CUSTOM_DATA, Secret};
 
-use super::{Local, Shelf};
+use super::{Local, State};
 use crate::error::Error;
-use crate::power::Power;
-use crate::records::{Kept, PoolRecord};
+use crate::records::{PoolRecord, StoredSecret};
+use crate::runner::MachineRunner;
 
-impl<P: Power> Local<P> {
+impl<P: MachineRunner> Local<P> {
     pub(super) async fn create_canary_pool(&self, canary: &Canary) -> Result<(), Error> {
         let wanted = canary.clone();
-        self.held(move |_, held| {
+        self.locked(move |_, store| {
             let name = wanted.name.pool();
             let image = ImageSource::ExactVersion(wanted.definition.clone(), wanted.number.clone());
-            if let Some(found) = held.find::<PoolRecord>(name.as_str())? {
-                let tried = found.tags.get(CANARY_TAG).is_some_and(|of| of == wanted.pool.as_str());
-                if tried && found.image == image && !found.deleting {
+            if let Some(found) = store.find::<PoolRecord>(name.as_str())? {
+                let is_canary = found.tags.get(CANARY_TAG).is_some_and(|pool| pool == wanted.pool.as_str());
+                if is_canary && found.image == image && !found.deleting {
                     return Ok(());
                 }
-                let found = if found.deleting { "it is being deleted" } else { "it is not this canary" };
-                return Err(Error::InTheWay { noun: "pool", name: name.to_string(), found: found.to_owned() });
+                let existing = if found.deleting { "it is being deleted" } else { "it is another pool" }.to_owned();
+                return Err(Error::AlreadyExists { noun: "pool", name: name.to_string(), existing });
             }
-            let tried: PoolRecord = held.get(wanted.pool.as_str())?;
-            Shelf::resolve(held, &image)?;
+            let tested: PoolRecord = store.get(wanted.pool.as_str())?;
+            State::resolve(store, &image)?;
             let mut tags = wanted.tags.clone();
             tags.insert(CANARY_TAG.to_owned(), wanted.pool.to_string());
-            held.put(&PoolRecord {
+            store.put(&PoolRecord {
                 name: name.clone(),
                 revision: 1,
-                size: tried.size,
+                size: tested.size,
                 next: 1,
                 members: BTreeSet::from([0]),
                 model: 1,
                 image,
-                // As the pool's recipe will be: what the image itself must bring is what is tried.
-                custom_data: Some(Kept(Secret::new(NO_OP_CUSTOM_DATA))),
+                // As in the recipe after the run: the image must bring its configuration itself.
+                custom_data: Some(StoredSecret(Secret::new(NO_OP_CUSTOM_DATA))),
                 tags,
                 deleting: false,
             })
         })
         .await?;
-        self.tend(canary.name.pool()).await
+        self.reconcile(canary.name.pool()).await
     }
 
-    /// The name alone does not make a canary: somebody may have given it to a pool.
+    /// Only a pool with the canary tag is deleted. A user may have given the name to another pool.
     pub(super) async fn delete_canary_pool(&self, canary: &CanaryName) -> Result<(), Error> {
         let name = canary.pool().clone();
-        self.held(move |_, held| {
-            let Some(mut pool) = held.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
+        self.locked(move |_, store| {
+            let Some(mut pool) = store.find::<PoolRecord>(name.as_str())? else { return Ok(()) };
             if !pool.tags.contains_key(CANARY_TAG) {
-                return Err(Error::NoCanary { pool: name.to_string() });
+                return Err(Error::NotCanary { pool: name.to_string() });
             }
             pool.deleting = true;
             pool.members.clear();
             pool.revision += 1;
-            held.put(&pool)
+            store.put(&pool)
         })
         .await?;
-        self.tend(canary.pool()).await
+        self.reconcile(canary.pool()).await
     }
 }

@@ -1,4 +1,4 @@
-//! This machine as a factory.
+//! The trait `Factory`. The other modules implement its methods.
 
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
@@ -7,16 +7,16 @@ use kiln_types::{
     SnapshotRequest, Tags, VersionNumber,
 };
 
-use super::{Local, ended, observed};
+use super::{Local, completed, observe_handle};
 use crate::error::Error;
-use crate::power::Power;
+use crate::runner::MachineRunner;
 
-type Begun = Result<OperationHandle, Error>;
+type Operation = Result<OperationHandle, Error>;
 
-impl<P: Power> Factory for Local<P> {
+impl<P: MachineRunner> Factory for Local<P> {
     type Error = Error;
 
-    /// None: who may write the state folder may do everything.
+    /// None: write access to the state folder permits everything.
     fn needs(&self) -> &'static [Need] {
         &[]
     }
@@ -58,96 +58,96 @@ impl<P: Power> Factory for Local<P> {
         self.put_protection(pool, instance, protection).await
     }
 
-    async fn power_off(&self, pool: &PoolName, instance: &InstanceId, how: PowerDown) -> Begun {
-        self.stop(pool, instance, how).await.map(|()| ended())
+    async fn power_off(&self, pool: &PoolName, instance: &InstanceId, how: PowerDown) -> Operation {
+        self.stop_instance(pool, instance, how).await.map(|()| completed())
     }
 
-    async fn start(&self, pool: &PoolName, instance: &InstanceId) -> Begun {
-        self.begin(pool, instance).await.map(|()| ended())
+    async fn start(&self, pool: &PoolName, instance: &InstanceId) -> Operation {
+        self.start_instance(pool, instance).await.map(|()| completed())
     }
 
-    async fn snapshot_os_disk(&self, request: &SnapshotRequest) -> Begun {
-        self.take_snapshot(request).await.map(|()| ended())
+    async fn snapshot_os_disk(&self, request: &SnapshotRequest) -> Operation {
+        self.take_snapshot(request).await.map(|()| completed())
     }
 
     async fn find_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
-        self.look_for_snapshot(name).await
+        self.read_snapshot(name).await
     }
 
-    async fn delete_snapshot(&self, name: &SnapshotName) -> Begun {
-        self.delete_snapshot(name).await.map(|()| ended())
+    async fn delete_snapshot(&self, name: &SnapshotName) -> Operation {
+        self.delete_snapshot(name).await.map(|()| completed())
     }
 
     async fn find_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
-        self.look_for_gallery(name).await
+        self.read_gallery(name).await
     }
 
-    async fn create_gallery(&self, gallery: &Gallery) -> Begun {
-        self.make_gallery(gallery).await.map(|()| ended())
+    async fn create_gallery(&self, gallery: &Gallery) -> Operation {
+        self.put_gallery(gallery).await.map(|()| completed())
     }
 
     async fn find_definition(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
-        self.look_for_line(line).await
+        self.read_definition(line).await
     }
 
-    async fn create_definition(&self, line: &ImageDefinition) -> Begun {
-        self.make_definition(line).await.map(|()| ended())
+    async fn create_definition(&self, line: &ImageDefinition) -> Operation {
+        self.put_definition(line).await.map(|()| completed())
     }
 
-    async fn tag_definition(&self, line: &ImageDefinition, changes: &Tags) -> Begun {
-        self.change_line_tags(&line.name, changes).await.map(|()| ended())
+    async fn tag_definition(&self, line: &ImageDefinition, changes: &Tags) -> Operation {
+        self.change_definition_tags(&line.name, changes).await.map(|()| completed())
     }
 
     async fn versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
         self.list_versions(line).await
     }
 
-    async fn publish(&self, publication: &Publication) -> Begun {
-        self.make_version(publication).await.map(|()| ended())
+    async fn publish(&self, publication: &Publication) -> Operation {
+        self.put_version(publication).await.map(|()| completed())
     }
 
-    async fn set_excluded(&self, line: &DefinitionName, number: &VersionNumber, excluded: bool) -> Begun {
-        self.change_exclusion(line, number, excluded).await.map(|()| ended())
+    async fn set_excluded(&self, line: &DefinitionName, number: &VersionNumber, excluded: bool) -> Operation {
+        self.change_exclusion(line, number, excluded).await.map(|()| completed())
     }
 
-    async fn delete_version(&self, line: &DefinitionName, number: &VersionNumber) -> Begun {
-        self.drop_version(line, number).await.map(|()| ended())
+    async fn delete_version(&self, line: &DefinitionName, number: &VersionNumber) -> Operation {
+        self.remove_version(line, number).await.map(|()| completed())
     }
 
-    async fn set_recipe(&self, pool: &PoolName, change: &RecipeChange, revision: &Revision) -> Begun {
-        self.change_recipe(pool, change, revision).await.map(|()| ended())
+    async fn set_recipe(&self, pool: &PoolName, change: &RecipeChange, revision: &Revision) -> Operation {
+        self.change_recipe(pool, change, revision).await.map(|()| completed())
     }
 
-    async fn put_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Begun {
+    async fn put_extension(&self, pool: &PoolName, saved: &SavedExtension) -> Operation {
         Err(Error::NoExtensions { pool: pool.to_string(), extension: saved.extension.name.clone() })
     }
 
-    /// A recipe here has none, so that each is removed already.
-    async fn remove_extension(&self, _: &PoolName, _: &str) -> Begun {
-        Ok(ended())
+    /// Local recipes have no extensions, so there is none to remove.
+    async fn remove_extension(&self, _: &PoolName, _: &str) -> Operation {
+        Ok(completed())
     }
 
-    async fn tag_pool(&self, pool: &Pool, changes: &Tags) -> Begun {
-        self.change_tags(pool, changes).await.map(|()| ended())
+    async fn tag_pool(&self, pool: &Pool, changes: &Tags) -> Operation {
+        self.change_tags(pool, changes).await.map(|()| completed())
     }
 
-    async fn add_instances(&self, pool: &Pool, more: u32) -> Begun {
-        self.grow(pool, more).await.map(|()| ended())
+    async fn add_instances(&self, pool: &Pool, more: u32) -> Operation {
+        self.grow(pool, more).await.map(|()| completed())
     }
 
-    async fn remove_instances(&self, pool: &PoolName, instances: &[InstanceId]) -> Begun {
-        self.drop_instances(pool, instances).await.map(|()| ended())
+    async fn remove_instances(&self, pool: &PoolName, instances: &[InstanceId]) -> Operation {
+        self.remove_members(pool, instances).await.map(|()| completed())
     }
 
-    async fn create_canary(&self, canary: &Canary) -> Begun {
-        self.create_canary_pool(canary).await.map(|()| ended())
+    async fn create_canary(&self, canary: &Canary) -> Operation {
+        self.create_canary_pool(canary).await.map(|()| completed())
     }
 
-    async fn delete_canary(&self, canary: &CanaryName) -> Begun {
-        self.delete_canary_pool(canary).await.map(|()| ended())
+    async fn delete_canary(&self, canary: &CanaryName) -> Operation {
+        self.delete_canary_pool(canary).await.map(|()| completed())
     }
 
     async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {
-        observed(handle)
+        observe_handle(handle)
     }
 }

@@ -8,81 +8,82 @@ use kiln_types::{
 use super::Local;
 use crate::error::Error;
 use crate::ids;
-use crate::power::Power;
-use crate::records::{SnapshotRecord, VersionRecord, line_key, version_key};
+use crate::records::{SnapshotRecord, VersionRecord, definition_key, version_key};
+use crate::runner::MachineRunner;
 
-impl<P: Power> Local<P> {
-    pub(super) async fn look_for_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
+impl<P: MachineRunner> Local<P> {
+    pub(super) async fn read_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
         let name = name.clone();
-        self.held(move |_, held| held.find(name.as_str())).await
+        self.locked(move |_, store| store.find(name.as_str())).await
     }
 
-    pub(super) async fn make_gallery(&self, gallery: &Gallery) -> Result<(), Error> {
+    pub(super) async fn put_gallery(&self, gallery: &Gallery) -> Result<(), Error> {
         let gallery = gallery.clone();
-        self.held(move |_, held| match held.find::<Gallery>(gallery.name.as_str())? {
+        self.locked(move |_, store| match store.find::<Gallery>(gallery.name.as_str())? {
             Some(_) => Ok(()),
-            None => held.put(&gallery),
+            None => store.put(&gallery),
         })
         .await
     }
 
-    pub(super) async fn look_for_line(&self, line: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
-        let key = line_key(line);
-        self.held(move |_, held| held.find(&key)).await
+    pub(super) async fn read_definition(&self, name: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
+        let key = definition_key(name);
+        self.locked(move |_, store| store.find(&key)).await
     }
 
-    pub(super) async fn make_definition(&self, line: &ImageDefinition) -> Result<(), Error> {
-        let line = line.clone();
-        self.held(move |_, held| {
-            held.get::<Gallery>(line.name.gallery.as_str())?;
-            let kind = |line: &ImageDefinition| (line.generation, line.architecture, line.security_type.clone());
-            match held.find::<ImageDefinition>(&line_key(&line.name))? {
-                None => held.put(&line),
-                Some(found) if kind(&found) == kind(&line) => Ok(()),
+    pub(super) async fn put_definition(&self, definition: &ImageDefinition) -> Result<(), Error> {
+        let definition = definition.clone();
+        self.locked(move |_, store| {
+            store.get::<Gallery>(definition.name.gallery.as_str())?;
+            let kind = |one: &ImageDefinition| (one.generation, one.architecture, one.security_type.clone());
+            match store.find::<ImageDefinition>(&definition_key(&definition.name))? {
+                None => store.put(&definition),
+                Some(found) if kind(&found) == kind(&definition) => Ok(()),
                 Some(found) => {
-                    let (name, found) = (line_key(&line.name), format!("for machines {:?}", kind(&found)));
-                    Err(Error::InTheWay { noun: "image definition", name, found })
+                    let name = definition_key(&definition.name);
+                    let existing = format!("it is for machines {:?}", kind(&found));
+                    Err(Error::AlreadyExists { noun: "image definition", name, existing })
                 }
             }
         })
         .await
     }
 
-    pub(super) async fn change_line_tags(&self, line: &DefinitionName, changes: &Tags) -> Result<(), Error> {
-        let (key, changes) = (line_key(line), changes.clone());
-        self.held(move |_, held| {
-            let mut line: ImageDefinition = held.get(&key)?;
-            line.tags.extend(changes);
-            held.put(&line)
+    pub(super) async fn change_definition_tags(&self, name: &DefinitionName, changes: &Tags) -> Result<(), Error> {
+        let (key, changes) = (definition_key(name), changes.clone());
+        self.locked(move |_, store| {
+            let mut definition: ImageDefinition = store.get(&key)?;
+            definition.tags.extend(changes);
+            store.put(&definition)
         })
         .await
     }
 
-    pub(super) async fn list_versions(&self, line: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
-        let line = line.clone();
-        let mut versions = self.held(|_, held| held.list::<VersionRecord>()).await?;
-        versions.retain(|version| version.line == line);
+    pub(super) async fn list_versions(&self, name: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
+        let name = name.clone();
+        let mut versions = self.locked(|_, store| store.list::<VersionRecord>()).await?;
+        versions.retain(|version| version.definition == name);
         versions.sort_by(|a, b| a.number.cmp(&b.number));
-        Ok(versions.into_iter().map(shown).collect())
+        Ok(versions.into_iter().map(to_image_version).collect())
     }
 
-    /// A version is the same layers under another name, so that it takes no time.
-    pub(super) async fn make_version(&self, publication: &Publication) -> Result<(), Error> {
+    /// A version refers to the layers of its snapshot, so nothing is copied.
+    pub(super) async fn put_version(&self, publication: &Publication) -> Result<(), Error> {
         let wanted = publication.clone();
-        self.held(move |shelf, held| {
+        self.locked(move |state, store| {
             let key = version_key(&wanted.definition, &wanted.number);
-            match held.find::<VersionRecord>(&key)? {
+            match store.find::<VersionRecord>(&key)? {
                 Some(found) if found.source == wanted.source && found.tags == wanted.tags => return Ok(()),
                 Some(found) => {
-                    let (name, found) = (key, format!("made of {}", found.source));
-                    return Err(Error::InTheWay { noun: "image version", name, found });
+                    let (name, existing) = (key, format!("its source is `{}`", found.source));
+                    return Err(Error::AlreadyExists { noun: "image version", name, existing });
                 }
                 None => {}
             }
-            held.get::<ImageDefinition>(&line_key(&wanted.definition))?;
-            let snapshot: SnapshotRecord = held.get(ids::snapshot(&wanted.source)?.as_str())?;
-            held.put(&VersionRecord {
-                line: wanted.definition,
+            store.get::<ImageDefinition>(&definition_key(&wanted.definition))?;
+            let snapshot: SnapshotRecord = store.get(ids::parse_snapshot_id(&wanted.source)?.as_str())?;
+            store.put(&VersionRecord {
+                definition: wanted.definition,
                 number: wanted.number,
                 source: wanted.source,
                 kind: snapshot.kind,
@@ -90,7 +91,7 @@ impl<P: Power> Local<P> {
                 regions: wanted.regions,
                 storage: wanted.storage,
                 excluded: wanted.excluded,
-                created: shelf.now(),
+                created: state.now(),
                 tags: wanted.tags,
             })
         })
@@ -99,36 +100,36 @@ impl<P: Power> Local<P> {
 
     pub(super) async fn change_exclusion(
         &self,
-        line: &DefinitionName,
+        name: &DefinitionName,
         number: &VersionNumber,
         excluded: bool,
     ) -> Result<(), Error> {
-        let key = version_key(line, number);
-        self.held(move |_, held| {
-            let mut version: VersionRecord = held.get(&key)?;
+        let key = version_key(name, number);
+        self.locked(move |_, store| {
+            let mut version: VersionRecord = store.get(&key)?;
             if version.excluded == excluded {
                 return Ok(());
             }
             version.excluded = excluded;
-            held.put(&version)
+            store.put(&version)
         })
         .await
     }
 
-    pub(super) async fn drop_version(&self, line: &DefinitionName, number: &VersionNumber) -> Result<(), Error> {
-        let key = version_key(line, number);
-        self.swept(move |_, held| held.remove::<VersionRecord>(&key)).await
+    pub(super) async fn remove_version(&self, name: &DefinitionName, number: &VersionNumber) -> Result<(), Error> {
+        let key = version_key(name, number);
+        self.locked_then_swept(move |_, store| store.remove::<VersionRecord>(&key)).await
     }
 }
 
-fn shown(version: VersionRecord) -> ImageVersion {
-    let there = |region: String| RegionProgress { region, excluded: false, percent: Some(100), complete: true };
+fn to_image_version(version: VersionRecord) -> ImageVersion {
+    let replicated = |region: String| RegionProgress { region, excluded: false, percent: Some(100), complete: true };
     ImageVersion {
-        id: ids::of_version(&version.line, &version.number),
+        id: ids::version_id(&version.definition, &version.number),
         number: version.number,
         state: VersionState::Succeeded,
         excluded: version.excluded,
-        regions: version.regions.into_iter().map(there).collect(),
+        regions: version.regions.into_iter().map(replicated).collect(),
         storage: Some(version.storage),
         tags: version.tags,
         created: Some(version.created),

@@ -1,89 +1,89 @@
-//! Machines that are of no pool.
+//! Machines outside of pools.
 
 use kiln_types::{
     LAUNCH_DONE, LAUNCH_TAG, Machine, MachineName, MachineSpec, MachineState, Machines, OWNER_TAG, Protection,
     Provisioning,
 };
 
-use super::tend::{Numbers, Resolved};
-use super::{Local, Shelf};
+use super::reconcile::{Numbers, Resolved};
+use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::power::{MachineKey, Power};
-use crate::records::{Kept, MachineRecord};
+use crate::records::{MachineRecord, StoredSecret};
+use crate::runner::{MachineKey, MachineRunner};
 use crate::size::Size;
-use crate::store::Held;
+use crate::store::LockedStore;
 
-impl Shelf {
-    /// Writes a machine down, with its disk. What has its name and another owner is not touched.
-    fn launch(&self, held: &Held<'_>, spec: &MachineSpec) -> Result<(), Error> {
+impl State {
+    /// Records a machine with its disk. A machine with the same name and another owner is an error.
+    fn launch(&self, store: &LockedStore<'_>, spec: &MachineSpec) -> Result<(), Error> {
         let name = MachineKey::of_machine(&spec.name);
-        if let Some(found) = held.find::<MachineRecord>(name.as_str())? {
+        if let Some(found) = store.find::<MachineRecord>(name.as_str())? {
             if found.tags.get(OWNER_TAG) == spec.tags.get(OWNER_TAG) {
                 return Ok(());
             }
-            let owner = found.tags.get(OWNER_TAG).map_or("nobody that is known here", String::as_str);
-            let found = format!("a machine of `{owner}`");
-            return Err(Error::InTheWay { noun: "machine", name: name.to_string(), found });
+            let owner = found.tags.get(OWNER_TAG).map_or("an unknown owner", String::as_str);
+            let existing = format!("it belongs to `{owner}`");
+            return Err(Error::AlreadyExists { noun: "machine", name: name.to_string(), existing });
         }
         let size: Size = spec.size.parse()?;
-        let Resolved { image, kind, chain } = Self::resolve(held, &ids::source(&spec.image)?)?;
-        held.put(&MachineRecord {
+        let Resolved { image, kind, chain } = Self::resolve(store, &ids::parse_image(&spec.image)?)?;
+        store.put(&MachineRecord {
             name,
             revision: 1,
-            place: None,
+            membership: None,
             computer_name: spec.name.to_string(),
             vm_id: (self.options.new_id)(),
             kind,
-            number: Numbers::of(held)?.take()?,
+            number: Numbers::read(store)?.take()?,
             size,
-            disk: self.layers.fresh(held, kind, chain, self.new_layer()?)?,
+            disk: self.layers.fresh(store, kind, chain, self.new_layer()?)?,
             image,
-            custom_data: Some(Kept(spec.custom_data.clone())),
+            custom_data: Some(StoredSecret(spec.custom_data.clone())),
             protection: Protection::NONE,
             tags: spec.tags.clone(),
             on: true,
             deallocated: false,
-            made: false,
+            provisioned: false,
         })
     }
 }
 
-impl<P: Power> Machines for Local<P> {
+impl<P: MachineRunner> Machines for Local<P> {
     type Error = Error;
 
     async fn create(&self, spec: &MachineSpec) -> Result<Machine, Error> {
         let wanted = spec.clone();
-        // A killed creation may have left a layer.
-        self.swept(move |shelf, held| shelf.launch(held, &wanted)).await?;
-        self.switch_on(&MachineKey::of_machine(&spec.name)).await?;
+        // An interrupted creation may have left a layer.
+        self.locked_then_swept(move |state, store| state.launch(store, &wanted)).await?;
+        self.start_machine(&MachineKey::of_machine(&spec.name)).await?;
         self.describe(&spec.name).await?.ok_or_else(|| Error::unknown("machine", &spec.name))
     }
 
     async fn confirm(&self, name: &MachineName) -> Result<(), Error> {
         let key = MachineKey::of_machine(name);
-        self.held(move |_, held| {
-            let mut machine: MachineRecord = held.get(key.as_str())?;
+        self.locked(move |_, store| {
+            let mut machine: MachineRecord = store.get(key.as_str())?;
             if machine.tags.get(LAUNCH_TAG).is_some_and(|word| word == LAUNCH_DONE) {
                 return Ok(());
             }
             machine.tags.insert(LAUNCH_TAG.to_owned(), LAUNCH_DONE.to_owned());
             machine.revision += 1;
-            held.put(&machine)
+            store.put(&machine)
         })
         .await
     }
 
     async fn describe(&self, name: &MachineName) -> Result<Option<Machine>, Error> {
         let key = MachineKey::of_machine(name);
-        let found = self.held(move |_, held| held.find::<MachineRecord>(key.as_str())).await?;
-        Ok(found.and_then(shown))
+        let found = self.locked(move |_, store| store.find::<MachineRecord>(key.as_str())).await?;
+        Ok(found.and_then(to_machine))
     }
 
     async fn list(&self, tag: &str, value: &str) -> Result<Vec<Machine>, Error> {
-        let mut machines = self.held(|_, held| held.list::<MachineRecord>()).await?;
-        machines.retain(|machine| machine.place.is_none() && machine.tags.get(tag).is_some_and(|v| v == value));
-        Ok(machines.into_iter().filter_map(shown).collect())
+        let mut machines = self.locked(|_, store| store.list::<MachineRecord>()).await?;
+        machines.retain(|machine| machine.membership.is_none() && machine.tags.get(tag).is_some_and(|v| v == value));
+        Ok(machines.into_iter().filter_map(to_machine).collect())
     }
 
     async fn delete(&self, name: &MachineName) -> Result<(), Error> {
@@ -92,26 +92,26 @@ impl<P: Power> Machines for Local<P> {
 
     async fn collect(&self, machine: &Machine, tag: &str, value: &str) -> Result<(), Error> {
         let Some(now) = self.describe(&machine.name).await? else { return Ok(()) };
-        let same = |machine: &Machine| match &machine.state {
+        let vm_id = |machine: &Machine| match &machine.state {
             MachineState::Present { vm_id, .. } => vm_id.clone(),
             MachineState::Fragment => None,
         };
-        // One that was made anew under the name is another.
-        if now.tags.get(tag).is_none_or(|v| v != value) || same(&now) != same(machine) {
+        // A machine with the same name and another VM id is a new machine.
+        if now.tags.get(tag).is_none_or(|v| v != value) || vm_id(&now) != vm_id(machine) {
             return Ok(());
         }
         self.delete(&machine.name).await
     }
 }
 
-/// A machine is written down with its disk in one document, so that there are no fragments: it is there, or being made, or not.
-fn shown(machine: MachineRecord) -> Option<Machine> {
+/// A local machine and its disk are one document, so fragments cannot exist.
+fn to_machine(machine: MachineRecord) -> Option<Machine> {
     let provisioning =
-        if machine.made { Provisioning::Succeeded } else { Provisioning::InProgress("Creating".to_owned()) };
+        if machine.provisioned { Provisioning::Succeeded } else { Provisioning::InProgress("Creating".to_owned()) };
     Some(Machine {
-        name: machine.name.as_str().parse().ok().filter(|_| machine.place.is_none())?,
+        name: machine.name.as_str().parse().ok().filter(|_| machine.membership.is_none())?,
         state: MachineState::Present { provisioning, vm_id: Some(machine.vm_id) },
-        parts: ids::parts(&machine.name),
+        parts: ids::part_ids(&machine.name),
         tags: machine.tags,
     })
 }

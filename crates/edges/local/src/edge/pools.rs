@@ -5,23 +5,24 @@ use kiln_types::{
     UpgradeMode,
 };
 
-use super::tend::of_pool;
-use super::{Local, Shelf, must_be_at, revision};
+use super::reconcile::machines_in_pool;
+use super::{Local, State, require_revision, revision};
 use crate::error::Error;
 use crate::ids::LOCATION;
-use crate::power::Power;
-use crate::records::{Kept, PoolRecord};
-use crate::store::Held;
+use crate::records::{PoolRecord, StoredSecret};
+use crate::runner::MachineRunner;
+use crate::store::LockedStore;
 
-impl Shelf {
-    /// A pool, and whether all that its document asks for is done.
-    fn read_pool(held: &Held<'_>, pool: PoolRecord) -> Result<(Pool, bool), Error> {
-        let machines = of_pool(held, &pool.name)?;
-        let wanted = |instance: &u64| {
-            let there = machines.iter().find(|machine| machine.place.as_ref().is_some_and(|p| p.instance == *instance));
-            there.is_some_and(|machine| machine.made)
+impl State {
+    /// A pool, and whether its machines match its document.
+    fn read_pool(store: &LockedStore<'_>, pool: PoolRecord) -> Result<(Pool, bool), Error> {
+        let machines = machines_in_pool(store, &pool.name)?;
+        let is_provisioned = |instance: &u64| {
+            let machine =
+                machines.iter().find(|machine| machine.membership.as_ref().is_some_and(|p| p.instance == *instance));
+            machine.is_some_and(|machine| machine.provisioned)
         };
-        let done = machines.len() == pool.members.len() && pool.members.iter().all(wanted) && !pool.deleting;
+        let done = machines.len() == pool.members.len() && pool.members.iter().all(is_provisioned) && !pool.deleting;
         let provisioning = match (done, pool.deleting) {
             (true, _) => Provisioning::Succeeded,
             (false, true) => Provisioning::InProgress("Deleting".to_owned()),
@@ -50,27 +51,27 @@ impl Shelf {
     }
 }
 
-impl<P: Power> Local<P> {
+impl<P: MachineRunner> Local<P> {
     pub(super) async fn list_pools(&self) -> Result<Vec<Pool>, Error> {
-        self.held(|_, held| {
-            let pools = held.list::<PoolRecord>()?.into_iter();
-            pools.map(|pool| Ok(Shelf::read_pool(held, pool)?.0)).collect()
+        self.locked(|_, store| {
+            let pools = store.list::<PoolRecord>()?.into_iter();
+            pools.map(|pool| Ok(State::read_pool(store, pool)?.0)).collect()
         })
         .await
     }
 
-    /// A pool as it is. One whose maker was killed half way is completed first; what stands in the way of that is told by its state.
+    /// The state of a pool. An interrupted operation is completed first; if that fails, the provisioning state shows it.
     pub(super) async fn get_pool(&self, pool: &PoolName) -> Result<Pool, Error> {
-        let (read, done) = self.look_at_pool(pool).await?;
-        if done || self.tend(pool).await.is_err() {
+        let (read, done) = self.read_pool_record(pool).await?;
+        if done || self.reconcile(pool).await.is_err() {
             return Ok(read);
         }
-        Ok(self.look_at_pool(pool).await?.0)
+        Ok(self.read_pool_record(pool).await?.0)
     }
 
-    async fn look_at_pool(&self, pool: &PoolName) -> Result<(Pool, bool), Error> {
+    async fn read_pool_record(&self, pool: &PoolName) -> Result<(Pool, bool), Error> {
         let name = pool.clone();
-        self.held(move |_, held| Shelf::read_pool(held, held.get(name.as_str())?)).await
+        self.locked(move |_, store| State::read_pool(store, store.get(name.as_str())?)).await
     }
 
     pub(super) async fn change_recipe(
@@ -80,59 +81,59 @@ impl<P: Power> Local<P> {
         seen: &Revision,
     ) -> Result<(), Error> {
         let (name, change, seen) = (pool.clone(), change.clone(), seen.clone());
-        self.held(move |_, held| {
-            let mut pool: PoolRecord = held.get(name.as_str())?;
-            must_be_at("pool", &name, Some(&seen), pool.revision)?;
+        self.locked(move |_, store| {
+            let mut pool: PoolRecord = store.get(name.as_str())?;
+            require_revision("pool", &name, Some(&seen), pool.revision)?;
             let before = pool.clone();
             if let Some(image) = change.image {
-                // A recipe that makes nothing is refused while it can still be corrected.
-                Shelf::resolve(held, &image)?;
+                // A recipe without a usable image is refused now, before an instance needs it.
+                State::resolve(store, &image)?;
                 pool.image = image;
             }
             if let Some(custom_data) = change.custom_data {
-                pool.custom_data = Some(Kept(custom_data));
+                pool.custom_data = Some(StoredSecret(custom_data));
             }
             if pool == before {
                 return Ok(());
             }
             pool.model += 1;
             pool.revision += 1;
-            held.put(&pool)
+            store.put(&pool)
         })
         .await
     }
 
     pub(super) async fn change_tags(&self, pool: &Pool, changes: &Tags) -> Result<(), Error> {
         let (name, changes, seen) = (pool.name.clone(), changes.clone(), pool.revision.clone());
-        self.held(move |_, held| {
-            let mut pool: PoolRecord = held.get(name.as_str())?;
-            must_be_at("pool", &name, seen.as_ref(), pool.revision)?;
+        self.locked(move |_, store| {
+            let mut pool: PoolRecord = store.get(name.as_str())?;
+            require_revision("pool", &name, seen.as_ref(), pool.revision)?;
             pool.tags.extend(changes);
             pool.revision += 1;
-            held.put(&pool)
+            store.put(&pool)
         })
         .await
     }
 
     pub(super) async fn grow(&self, pool: &Pool, more: u32) -> Result<(), Error> {
         let (name, seen) = (pool.name.clone(), pool.revision.clone());
-        self.held(move |_, held| {
-            let mut pool: PoolRecord = held.get(name.as_str())?;
-            must_be_at("pool", &name, seen.as_ref(), pool.revision)?;
+        self.locked(move |_, store| {
+            let mut pool: PoolRecord = store.get(name.as_str())?;
+            require_revision("pool", &name, seen.as_ref(), pool.revision)?;
             if more > 0 {
-                Shelf::resolve(held, &pool.image)?;
+                State::resolve(store, &pool.image)?;
             }
             pool.add_members(more);
             pool.revision += 1;
-            held.put(&pool)
+            store.put(&pool)
         })
         .await?;
-        self.tend(&pool.name).await
+        self.reconcile(&pool.name).await
     }
 }
 
 impl PoolRecord {
-    /// The next numbers become instances.
+    /// Adds instances with the next numbers.
     pub(super) fn add_members(&mut self, more: u32) {
         let from = self.next;
         self.next += u64::from(more);

@@ -1,32 +1,32 @@
-//! Copies of disks.
+//! Snapshots of disks.
 
 use kiln_types::{Provisioning, Snapshot, SnapshotName, SnapshotRequest};
 
-use super::{Local, Shelf};
+use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::layers::{Chain, LayerId, MOST_LAYERS};
-use crate::power::Power;
+use crate::layers::{Chain, LAYER_LIMIT, LayerId};
 use crate::records::{MachineRecord, SnapshotRecord};
-use crate::store::Held;
+use crate::runner::MachineRunner;
+use crate::store::LockedStore;
 
-impl Shelf {
-    /// Whether a copy is there already. One of another disk is in the way.
-    fn is_captured(held: &Held<'_>, request: &SnapshotRequest) -> Result<bool, Error> {
-        match held.find::<SnapshotRecord>(request.name.as_str())? {
+impl State {
+    /// Whether the snapshot exists. A snapshot of another disk with this name is an error.
+    fn has_snapshot(store: &LockedStore<'_>, request: &SnapshotRequest) -> Result<bool, Error> {
+        match store.find::<SnapshotRecord>(request.name.as_str())? {
             None => Ok(false),
             Some(found) if found.source == request.disk => Ok(true),
             Some(found) => {
-                let (name, found) = (request.name.to_string(), format!("a copy of {}", found.source));
-                Err(Error::InTheWay { noun: "snapshot", name, found })
+                let (name, existing) = (request.name.to_string(), format!("it is a snapshot of `{}`", found.source));
+                Err(Error::AlreadyExists { noun: "snapshot", name, existing })
             }
         }
     }
 
-    /// Joins the layers of a disk where they are too many, so that neither it nor what is made from it grows without end.
-    fn shorten(&self, machine: &MachineRecord) -> Result<Option<LayerId>, Error> {
+    /// Joins the layers of a disk if there are too many, so that the chains of the disk and its clones stay short.
+    fn join_long_chain(&self, machine: &MachineRecord) -> Result<Option<LayerId>, Error> {
         let disk = &machine.disk;
-        if !disk.written || disk.chain.layers.len() < MOST_LAYERS {
+        if !disk.written || disk.chain.layers.len() < LAYER_LIMIT {
             return Ok(None);
         }
         let mut chain = disk.chain.clone();
@@ -36,38 +36,38 @@ impl Shelf {
         Ok(Some(joined))
     }
 
-    /// The machine is off, and nobody else can switch it on.
+    /// Creates a snapshot. The machine is off, and the caller holds its lock.
     fn snapshot(&self, request: &SnapshotRequest) -> Result<(), Error> {
-        let key = ids::disk(&request.disk)?;
-        let held = self.store.hold()?;
-        if Self::is_captured(&held, request)? {
+        let key = ids::parse_disk_id(&request.disk)?;
+        let store = self.store.lock()?;
+        if Self::has_snapshot(&store, request)? {
             return Ok(());
         }
-        let machine: MachineRecord = held.get(key.as_str())?;
-        drop(held);
+        let machine: MachineRecord = store.get(key.as_str())?;
+        drop(store);
         let _build = self.store.build_lock()?;
-        let joined = self.shorten(&machine)?;
+        let joined = self.join_long_chain(&machine)?;
 
-        // Joining takes long, and others wrote meanwhile: everything but the disk may have changed.
-        let held = self.store.hold()?;
-        if Self::is_captured(&held, request)? {
+        // Joining takes long and the store was not locked meanwhile: everything but the disk may have changed.
+        let store = self.store.lock()?;
+        if Self::has_snapshot(&store, request)? {
             return Ok(());
         }
-        let mut machine: MachineRecord = held.get(key.as_str())?;
+        let mut machine: MachineRecord = store.get(key.as_str())?;
         let (chain, disk) = match joined {
             Some(joined) => {
-                held.files().rename(&format!("building/{joined}"), &format!("layers/{joined}"))?;
+                store.files().rename(&format!("building/{joined}"), &format!("layers/{joined}"))?;
                 let chain = Chain { base: machine.disk.chain.base.clone(), layers: vec![joined] };
-                (chain.clone(), self.layers.fresh(&held, machine.kind, chain, self.new_layer()?)?)
+                (chain.clone(), self.layers.fresh(&store, machine.kind, chain, self.new_layer()?)?)
             }
-            None => self.layers.freeze(&held, machine.kind, &machine.disk, self.new_layer()?)?,
+            None => self.layers.freeze(&store, machine.kind, &machine.disk, self.new_layer()?)?,
         };
-        // First the machine: what it was writing is shared from now on, and it must not write to it again whatever happens next.
+        // The machine's record comes first: its old top layer is shared from now on, and it must never write to it again, whatever fails next.
         if machine.disk != disk {
             machine.disk = disk;
-            held.put(&machine)?;
+            store.put(&machine)?;
         }
-        held.put(&SnapshotRecord {
+        store.put(&SnapshotRecord {
             name: request.name.clone(),
             source: request.disk.clone(),
             kind: machine.kind,
@@ -78,28 +78,28 @@ impl Shelf {
     }
 }
 
-impl<P: Power> Local<P> {
+impl<P: MachineRunner> Local<P> {
     pub(super) async fn take_snapshot(&self, request: &SnapshotRequest) -> Result<(), Error> {
-        let key = ids::disk(&request.disk)?;
-        let _alone = self.alone(&key).await?;
+        let key = ids::parse_disk_id(&request.disk)?;
+        let _lock = self.lock_machine(&key).await?;
         let wanted = request.clone();
-        if self.held(move |_, held| Shelf::is_captured(held, &wanted)).await? {
+        if self.locked(move |_, store| State::has_snapshot(store, &wanted)).await? {
             return Ok(());
         }
-        if self.power.is_on(&key).await? {
+        if self.runner.is_running(&key).await? {
             return Err(Error::Running { machine: key });
         }
         let request = request.clone();
-        self.shelf(move |shelf| shelf.snapshot(&request)).await?;
-        // What was joined is needed by others at most.
-        self.swept(|_, _| Ok(())).await
+        self.blocking(move |state| state.snapshot(&request)).await?;
+        // The joined layers may have no other user.
+        self.locked_then_swept(|_, _| Ok(())).await
     }
 
-    pub(super) async fn look_for_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
+    pub(super) async fn read_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {
         let name = name.clone();
-        let found = self.held(move |_, held| held.find::<SnapshotRecord>(name.as_str())).await?;
+        let found = self.locked(move |_, store| store.find::<SnapshotRecord>(name.as_str())).await?;
         Ok(found.map(|snapshot| Snapshot {
-            id: ids::of_snapshot(&snapshot.name),
+            id: ids::snapshot_id(&snapshot.name),
             name: snapshot.name,
             source: Some(snapshot.source),
             provisioning: Provisioning::Succeeded,
@@ -110,6 +110,6 @@ impl<P: Power> Local<P> {
 
     pub(super) async fn delete_snapshot(&self, name: &SnapshotName) -> Result<(), Error> {
         let name = name.clone();
-        self.swept(move |_, held| held.remove::<SnapshotRecord>(name.as_str())).await
+        self.locked_then_swept(move |_, store| store.remove::<SnapshotRecord>(name.as_str())).await
     }
 }

@@ -1,40 +1,40 @@
-//! A long chain made short: its layers in one, on the same base.
+//! Joining a long chain: its layers become one, on the same base.
 //!
-//! overlayfs says in a layer that a name below it is gone (a character device 0:0, a whiteout) or that a folder hides what is below
-//! (opaque). Both stay in the joined layer, because the base below it stays too.
+//! A layer of overlayfs marks a removed file with a whiteout (a character device 0:0) and a folder that hides lower ones as opaque. Both
+//! marks stay in the joined layer, because the base below it stays.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kiln_machines::command;
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 
-use super::qemu_img::finished;
 use super::{Chain, LayerId, Layers};
 use crate::error::Error;
 use crate::files::Files;
-use crate::power::Kind;
+use crate::runner::MachineKind;
 
 const OPAQUE: &str = "trusted.overlay.opaque";
 
 impl Layers {
-    /// Joins a chain into a layer that stands in `building/` until it is moved to its place. Who calls it holds the lock of builds.
-    pub(crate) fn join(&self, files: &Files, kind: Kind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
+    /// Joins a chain into a layer in `building/`, which the caller moves to `layers/`. The caller holds the build lock.
+    pub(crate) fn join(&self, files: &Files, kind: MachineKind, chain: &Chain, id: &LayerId) -> Result<(), Error> {
         for left in files.names("building")? {
             files.remove_tree(&format!("building/{left}"))?;
         }
         files.folder(&format!("building/{id}"), 0o700)?;
         let target = files.path(format!("building/{id}"));
-        files.begin()?;
+        files.count_change()?;
         match (kind, chain.layers.last()) {
-            (Kind::Qemu, Some(last)) => {
+            (MachineKind::Qemu, Some(last)) => {
                 let from = files.path(format!("layers/{last}/disk.qcow2"));
                 self.qemu_img.join(&from, &target.join("disk.qcow2"), &chain.base)
             }
-            (Kind::Nspawn, Some(_)) => {
+            (MachineKind::Nspawn, Some(_)) => {
                 let upper = target.join("upper");
-                fs::create_dir(&upper).map_err(Error::io("make folder", &upper))?;
+                fs::create_dir(&upper).map_err(Error::io("create folder", &upper))?;
                 for layer in &chain.layers {
                     merge(&files.path(format!("layers/{layer}/upper")), &upper)?;
                 }
@@ -45,13 +45,13 @@ impl Layers {
     }
 }
 
-/// Lays one layer over what `target` holds of those below it.
+/// Merges a layer into `target`, which has the layers below it.
 fn merge(layer: &Path, target: &Path) -> Result<(), Error> {
     let mut hides = Vec::new();
     clear(layer, target, &mut hides)?;
     let mut copy = Command::new("cp");
     copy.args(["-a", "--remove-destination", "--no-target-directory"]).arg(layer).arg(target);
-    finished(copy)?;
+    command::run(&mut copy)?;
     for folder in hides {
         let set = lsetxattr(&folder, OPAQUE, b"y", XattrFlags::empty());
         set.map_err(|error| Error::io("mark as opaque", &folder)(error.into()))?;
@@ -59,19 +59,19 @@ fn merge(layer: &Path, target: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes from `target` what the layer hides and a copy would not replace. A folder in place of something else hides what the base has
-/// of that name, as that did.
+/// Removes from `target` what the layer hides and a copy would not replace. A folder that replaces a file must also hide a folder of that
+/// name in the base, which the file hid.
 fn clear(layer: &Path, target: &Path, hides: &mut Vec<PathBuf>) -> Result<(), Error> {
     for entry in fs::read_dir(layer).map_err(Error::io("list", layer))? {
         let entry = entry.map_err(Error::io("list", layer))?;
         let (above, below) = (entry.path(), target.join(entry.file_name()));
-        let there = match fs::symlink_metadata(&below) {
-            Ok(there) => there,
+        let existing = match fs::symlink_metadata(&below) {
+            Ok(existing) => existing,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(Error::io("look at", &below)(error)),
+            Err(error) => return Err(Error::io("read the metadata of", &below)(error)),
         };
-        let folder = entry.file_type().map_err(Error::io("look at", &above))?.is_dir();
-        match (folder, there.is_dir()) {
+        let folder = entry.file_type().map_err(Error::io("read the metadata of", &above))?.is_dir();
+        match (folder, existing.is_dir()) {
             (true, true) if !is_opaque(&above) => clear(&above, &below, hides)?,
             (_, true) => fs::remove_dir_all(&below).map_err(Error::io("remove", &below))?,
             (true, false) => {

@@ -1,17 +1,19 @@
-//! `qemu-img`, which makes and joins qcow2 files.
+//! `qemu-img`, which creates and joins qcow2 files.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use kiln_machines::command;
 
 use crate::error::Error;
 
-/// What a qcow2 file begins with.
+/// The first bytes of a qcow2 file.
 const MAGIC: [u8; 4] = *b"QFI\xfb";
 
-/// How `qemu-img` is run: the program with what comes before its own arguments.
+/// The words that run `qemu-img`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QemuImg {
     words: Vec<OsString>,
@@ -24,52 +26,39 @@ impl Default for QemuImg {
 }
 
 impl QemuImg {
-    /// A program, and arguments that come before all others: `chroot ROOT qemu-img` where QEMU lives in a system of its own that sees
-    /// the state folder and the bases under the same paths.
+    /// A program and its first arguments, such as a loader and its options for a `qemu-img` of another root folder.
     pub fn new<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Self {
         Self { words: words.into_iter().map(Into::into).collect() }
     }
 
-    /// An empty file above another.
+    /// Creates an empty file on a backing file.
     pub(crate) fn create(&self, file: &Path, backing: &Path) -> Result<(), Error> {
-        let format = format_of(&file.parent().unwrap_or(file).join(backing))?;
+        let format = detect_format(&file.parent().unwrap_or(file).join(backing))?;
         let mut command = self.command(["create", "-q", "-f", "qcow2", "-F", format]);
         command.arg("-b").arg(backing).arg(file);
-        finished(command)
+        Ok(command::run(&mut command)?)
     }
 
-    /// What a file and those below it hold beyond `backing`, in one new file above it. `convert -B` would take the uppermost file alone.
+    /// Creates a file on `backing` with the changes of `from` and all files between. `convert -B` would copy only those of `from`.
     pub(crate) fn join(&self, from: &Path, file: &Path, backing: &Path) -> Result<(), Error> {
         self.create(file, from)?;
-        let mut command = self.command(["rebase", "-q", "-f", "qcow2", "-F", format_of(backing)?]);
+        let mut command = self.command(["rebase", "-q", "-f", "qcow2", "-F", detect_format(backing)?]);
         command.arg("-b").arg(backing).arg(file);
-        finished(command)
+        Ok(command::run(&mut command)?)
     }
 
     fn command<const N: usize>(&self, arguments: [&str; N]) -> Command {
         let (program, rest) = self.words.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
         let mut command = Command::new(program.cloned().unwrap_or_else(|| "qemu-img".into()));
-        command.args(rest).args(arguments).stdin(Stdio::null());
+        command.args(rest).args(arguments);
         command
     }
 }
 
-/// It is said to `qemu-img` and not left to be guessed at every start: what a guest writes to a raw disk could be taken for a header.
-fn format_of(path: &Path) -> Result<&'static str, Error> {
+/// The format of a disk file. It is always passed to `qemu-img`, which would otherwise guess: a guest can write a qcow2 header to a raw disk.
+fn detect_format(path: &Path) -> Result<&'static str, Error> {
     let mut start = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read(&mut start));
     read.map_err(Error::io("read", path))?;
     Ok(if start == MAGIC { "qcow2" } else { "raw" })
-}
-
-pub(super) fn finished(mut command: Command) -> Result<(), Error> {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let failed = |message: String| Error::Tool { line: line.clone(), message };
-    let output = command.output().map_err(|error| failed(error.to_string()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(failed(format!("{}: {}", output.status, said.trim())))
 }

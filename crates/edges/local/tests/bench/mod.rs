@@ -1,4 +1,4 @@
-//! A pool whose machines are switched on and off in memory; what they write is written by the test.
+//! A pool whose machines exist only in memory. The test writes to their disks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,40 +6,43 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln_local::{Body, DiskPath, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store};
+use kiln_local::{
+    DiskPath, Local, LocalOptions, MachineConfig, MachineKey, MachineKind, MachineRunner, PoolSpec, QemuImg,
+    RunnerError, Store,
+};
 use kiln_types::{
     Architecture, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation, ImageDefinition, ImageSource,
     InstanceId, PoolName, PowerDown, Publication, RecipeChange, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
-/// On or off; what machines write is written by the test.
+/// The running machines.
 #[derive(Debug, Default)]
-struct Switch(Mutex<BTreeSet<MachineKey>>);
+struct FakeRunner(Mutex<BTreeSet<MachineKey>>);
 
-impl Power for Switch {
-    async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
-        self.0.lock().unwrap().insert(body.name.clone());
+impl MachineRunner for FakeRunner {
+    async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
+        self.0.lock().unwrap().insert(config.name.clone());
         Ok(())
     }
 
-    async fn switch_off(&self, name: &MachineKey, _: PowerDown) -> Result<(), PowerError> {
+    async fn stop(&self, name: &MachineKey, _: PowerDown) -> Result<(), RunnerError> {
         self.0.lock().unwrap().remove(name);
         Ok(())
     }
 
-    async fn is_on(&self, name: &MachineKey) -> Result<bool, PowerError> {
+    async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {
         Ok(self.0.lock().unwrap().contains(name))
     }
 }
 
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
-    local: Local<Switch>,
+    local: Local<FakeRunner>,
 }
 
 impl Bench {
-    /// A pool of two on a base, which is made in a folder.
-    pub(crate) async fn new(kind: Kind, qemu_img: QemuImg, base: impl FnOnce(&Path) -> PathBuf) -> Self {
+    /// Creates a pool of two machines on the base that `base` creates in a folder.
+    pub(crate) async fn new(kind: MachineKind, qemu_img: QemuImg, base: impl FnOnce(&Path) -> PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let next = AtomicU64::new(0);
         let new_id = move || format!("00000000-0000-4000-8000-{:012x}", next.fetch_add(1, Ordering::Relaxed));
@@ -61,20 +64,20 @@ impl Bench {
     }
 
     pub(crate) async fn disk(&self, machine: &str) -> DiskPath {
-        self.local.body(&machine.parse().unwrap()).await.unwrap().disk
+        self.local.machine_config(&machine.parse().unwrap()).await.unwrap().disk
     }
 
     pub(crate) async fn forget(&self, snapshot: &str) {
         self.local.delete_snapshot(&snapshot.parse().unwrap()).await.unwrap();
     }
 
-    /// How many layers are below what a machine writes.
+    /// The number of layers below the top layer of a machine.
     pub(crate) async fn below(&self, machine: &str) -> usize {
-        let shown = self.local.machines().await.unwrap();
-        shown.iter().find(|shown| shown.name.as_str() == machine).unwrap().layers
+        let machines = self.local.machines().await.unwrap();
+        machines.iter().find(|one| one.name.as_str() == machine).unwrap().layers
     }
 
-    /// Copies the disk of a machine, which is off for it.
+    /// Stops a machine, creates a snapshot of its disk and starts it again.
     pub(crate) async fn snapshot(&self, machine: &str, name: &str) {
         let key: MachineKey = machine.parse().unwrap();
         let (pool, instance) = key.instance().unwrap();
@@ -90,12 +93,12 @@ impl Bench {
         self.local.start(&pool, &instance).await.unwrap();
     }
 
-    /// How many layers there are in all.
+    /// The number of all layers.
     pub(crate) fn layers(&self) -> usize {
         fs::read_dir(self.folder.path().join("state/layers")).unwrap().count()
     }
 
-    /// Adds an instance that is made from a snapshot, which goes.
+    /// Adds an instance that is created from a snapshot, and deletes the snapshot.
     pub(crate) async fn clone_of(&self, snapshot: &str, number: &str) {
         let local = &self.local;
         let gallery = Gallery { name: line().gallery, location: "local".into(), description: String::new() };

@@ -2,4 +2,4 @@
 //! switched on and off in memory; their disks are real folders, and what a machine writes is on them.
 
 mod runs;
-mod world;
+mod setup;

@@ -1,4 +1,4 @@
-//! Every verb killed before each of its changes, and asked for again by another process: it ends where it would have ended.
+//! Every operation, killed before each of its changes and repeated by another process, has the same result as without the kill.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,15 +8,15 @@ use kiln_local::{Error, Local};
 use kiln_types::{Factory, ImageSource, Machines, OWNER_TAG, PowerDown, Protection, RecipeChange, Secret, Tags};
 
 use crate::support::{
-    Remembered, World, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool,
+    FakeRunner, Setup, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool,
     pool_spec, publication, snapshot_request,
 };
 
-type Done<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
-type Verb = for<'a> fn(&'a Local<Remembered>) -> Done<'a>;
+type Running<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
+type Operation = for<'a> fn(&'a Local<FakeRunner>) -> Running<'a>;
 
-/// The life of a pool and a machine. As the engine does, a verb that may not be repeated blindly looks first.
-const LIFE: [(&str, Verb); 23] = [
+/// The life of a pool and a machine. Like the engine, operations that must not be repeated blindly read the state first.
+const LIFE: [(&str, Operation); 23] = [
     ("create pool", |l| Box::pin(async { l.create_pool(&pool_spec(2)).await })),
     ("tag pool", |l| {
         Box::pin(async {
@@ -43,11 +43,11 @@ const LIFE: [(&str, Verb); 23] = [
     }),
     ("start", |l| Box::pin(async { l.start(&pool(), &id(0)).await.map(drop) })),
     ("create gallery", |l| Box::pin(async { l.create_gallery(&gallery()).await.map(drop) })),
-    ("create line", |l| Box::pin(async { l.create_definition(&image_definition()).await.map(drop) })),
+    ("create definition", |l| Box::pin(async { l.create_definition(&image_definition()).await.map(drop) })),
     ("publish", |l| Box::pin(async { l.publish(&publication("c1", "1.0.0")).await.map(drop) })),
     ("delete snapshot", |l| Box::pin(async { l.delete_snapshot(&"c1".parse().unwrap()).await.map(drop) })),
-    ("try one", |l| Box::pin(async { l.create_canary(&canary("1.0.0")).await.map(drop) })),
-    ("tag line", |l| {
+    ("create canary", |l| Box::pin(async { l.create_canary(&canary("1.0.0")).await.map(drop) })),
+    ("tag definition", |l| {
         Box::pin(async {
             l.tag_definition(&image_definition(), &Tags::from([("k".into(), "v".into())])).await.map(drop)
         })
@@ -87,78 +87,78 @@ const LIFE: [(&str, Verb); 23] = [
     ("delete pool", |l| Box::pin(async { l.delete_pool(&pool()).await })),
 ];
 
-/// What can be seen of a world, with what is made anew at random left out.
-async fn seen(world: &World) -> BTreeMap<String, String> {
-    let local = world.process();
-    let mut seen = BTreeMap::new();
+/// The observable state of a factory, without random values.
+async fn observe(setup: &Setup) -> BTreeMap<String, String> {
+    let local = setup.process();
+    let mut state = BTreeMap::new();
     for pool in local.pools().await.unwrap() {
         for instance in local.instances(&pool.name).await.unwrap() {
             let name = format!("instance {}", instance.node_name);
             let instance = kiln_types::Instance { vm_id: String::new(), ..instance };
-            seen.insert(name, format!("{instance:?}"));
+            state.insert(name, format!("{instance:?}"));
         }
-        seen.insert(format!("pool {}", pool.name), format!("{pool:?}"));
+        state.insert(format!("pool {}", pool.name), format!("{pool:?}"));
     }
     for machine in local.machines().await.unwrap() {
-        let files = files_on(&local.body(&machine.name).await.unwrap().disk);
+        let files = files_on(&local.machine_config(&machine.name).await.unwrap().disk);
         let disk: Vec<&String> = files.keys().collect();
-        let told = (machine.number, machine.wanted_on, machine.layers, disk);
-        seen.insert(format!("machine {}", machine.name), format!("{told:?}"));
+        let summary = (machine.number, machine.wanted_on, machine.layers, disk);
+        state.insert(format!("machine {}", machine.name), format!("{summary:?}"));
     }
     for version in local.versions(&line()).await.unwrap() {
-        seen.insert(format!("version {}", version.number), format!("{version:?}"));
+        state.insert(format!("version {}", version.number), format!("{version:?}"));
     }
-    for folder in fs::read_dir(world.state()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+    for folder in fs::read_dir(setup.state()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        // Locks are made by who comes; a layer's name is random.
-        let told = match name.as_str() {
+        // Locks are created on demand; the names of layers are random.
+        let content = match name.as_str() {
             "locks" => String::new(),
             "layers" => names.count().to_string(),
             _ => format!("{:?}", names.collect::<std::collections::BTreeSet<_>>()),
         };
-        seen.insert(format!("folder {name}"), told);
+        state.insert(format!("folder {name}"), content);
     }
-    seen.insert("on".to_owned(), format!("{:?}", world.power.on()));
-    seen
+    state.insert("on".to_owned(), format!("{:?}", setup.runner.on()));
+    state
 }
 
-/// Layers that a killed process left go with the next sweep, of whatever verb it is.
-async fn sweep(world: &World) {
-    world.process().delete_snapshot(&"none".parse().unwrap()).await.unwrap();
+/// Removes the layers that a killed process left, as the next operation would.
+async fn sweep(setup: &Setup) {
+    setup.process().delete_snapshot(&"none".parse().unwrap()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_verb_that_was_killed_anywhere_and_asked_for_again_ends_where_it_would_have() {
-    let mut world = World::new();
-    world.process().import_image("debian", kiln_local::Kind::Nspawn, &world.base()).await.unwrap();
+async fn operation_killed_at_any_change_and_repeated_has_the_same_result() {
+    let mut setup = Setup::new();
+    setup.process().import_image("debian", kiln_local::MachineKind::Nspawn, &setup.base()).await.unwrap();
     let mut stops = 0;
-    for (name, verb) in LIFE {
-        let after = world.copy();
+    for (name, operation) in LIFE {
+        let after = setup.copy();
         let local = after.process();
-        verb(&local).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        operation(&local).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         let changes = local.store().changes();
-        let wanted = seen(&after).await;
+        let wanted = observe(&after).await;
 
-        verb(&after.process()).await.unwrap_or_else(|error| panic!("{name}, again: {error}"));
-        assert_eq!(seen(&after).await, wanted, "{name}, asked for twice");
+        operation(&after.process()).await.unwrap_or_else(|error| panic!("{name}, again: {error}"));
+        assert_eq!(observe(&after).await, wanted, "{name}, repeated");
 
         for at in 0..changes {
-            let killed = world.copy();
+            let killed = setup.copy();
             let local = killed.process();
             local.store().stop_before(Some(at));
-            // What completes while it looks swallows the end, and does no more either.
-            let _ = verb(&local).await;
+            // A read that completes another operation ignores its failure; it makes no change either.
+            let _ = operation(&local).await;
             assert_eq!(local.store().changes(), at, "{name}");
-            verb(&killed.process()).await.unwrap_or_else(|error| panic!("{name}, killed at {at}: {error}"));
+            operation(&killed.process()).await.unwrap_or_else(|error| panic!("{name}, killed at {at}: {error}"));
             sweep(&killed).await;
-            let ended = seen(&killed).await;
+            let ended = observe(&killed).await;
             assert_eq!(ended, wanted, "{name}, killed at {at}");
             stops += 1;
         }
-        world = after;
+        setup = after;
     }
     assert!(stops > 100, "{stops}");
-    assert_eq!(seen(&world).await["folder layers"], "0");
-    println!("{stops} stops in {} verbs", LIFE.len());
+    assert_eq!(observe(&setup).await["folder layers"], "0");
+    println!("{stops} stops in {} operations", LIFE.len());
 }

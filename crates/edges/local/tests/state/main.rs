@@ -1,4 +1,4 @@
-//! The state folder under every verb: once, twice, killed at every change, and by several processes at once.
+//! The state folder under every operation: once, repeated, killed at every change, and from several processes at once.
 
 mod crash;
 mod support;

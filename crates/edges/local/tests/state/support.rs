@@ -1,4 +1,4 @@
-//! A state folder with a power that only remembers, and what can be seen of it.
+//! A state folder whose machines exist only in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_local::{
-    Body, DiskPath, Error, Kind, Local, LocalOptions, MachineKey, PoolSpec, Power, PowerError, QemuImg, Store,
+    DiskPath, Error, Local, LocalOptions, MachineConfig, MachineKey, MachineKind, MachineRunner, PoolSpec, QemuImg,
+    RunnerError, Store,
 };
 use kiln_types::{
     Architecture, Canary, CanaryName, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation,
@@ -15,15 +16,15 @@ use kiln_types::{
     PowerDown, Priority, Publication, Secret, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
-/// Machines that are on or off and write a file at each boot.
+/// Machines in memory. A machine writes a file when it starts.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered {
+pub(crate) struct FakeRunner {
     on: Mutex<BTreeMap<MachineKey, DiskPath>>,
     boots: AtomicU64,
     broken: Mutex<Option<MachineKey>>,
 }
 
-impl Remembered {
+impl FakeRunner {
     pub(crate) fn on(&self) -> BTreeSet<MachineKey> {
         self.on.lock().unwrap().keys().cloned().collect()
     }
@@ -33,55 +34,55 @@ impl Remembered {
         Self { on, boots: AtomicU64::new(self.boots.load(Ordering::Relaxed)), broken: Mutex::default() }
     }
 
-    /// From now on this machine can be switched neither on nor off.
+    /// Makes starting and stopping a machine fail.
     pub(crate) fn break_machine(&self, machine: Option<MachineKey>) {
         *self.broken.lock().unwrap() = machine;
     }
 
-    fn check(&self, act: &'static str, machine: &MachineKey) -> Result<(), PowerError> {
+    fn check(&self, act: &'static str, machine: &MachineKey) -> Result<(), RunnerError> {
         if self.broken.lock().unwrap().as_ref() != Some(machine) {
             return Ok(());
         }
-        Err(PowerError { act, machine: machine.clone(), source: "there is a hole in it".into() })
+        Err(RunnerError { act, machine: machine.clone(), source: "it is broken".into() })
     }
 }
 
-impl Power for Remembered {
-    async fn switch_on(&self, body: &Body) -> Result<(), PowerError> {
-        self.check("switch on", &body.name)?;
+impl MachineRunner for FakeRunner {
+    async fn start(&self, config: &MachineConfig) -> Result<(), RunnerError> {
+        self.check("start", &config.name)?;
         let mut on = self.on.lock().unwrap();
-        if on.contains_key(&body.name) {
+        if on.contains_key(&config.name) {
             return Ok(());
         }
-        let DiskPath::Folders { lower, upper, .. } = &body.disk else { panic!("{body:?}") };
-        // Who writes writes alone.
+        let DiskPath::Folders { lower, upper, .. } = &config.disk else { panic!("{config:?}") };
+        // No machine writes to a layer that another one uses.
         for (other, disk) in on.iter() {
             let DiskPath::Folders { lower: below, upper: writes, .. } = disk else { panic!("{disk:?}") };
             assert!(
                 writes.file_name().is_some() && writes != upper,
                 "{other} and {} write to {}",
-                body.name,
+                config.name,
                 upper.display()
             );
-            assert!(!below.contains(upper), "{} writes what is below {other}", body.name);
-            assert!(!lower.contains(writes), "{other} writes what is below {}", body.name);
+            assert!(!below.contains(upper), "{} writes to a lower layer of {other}", config.name);
+            assert!(!lower.contains(writes), "{other} writes to a lower layer of {}", config.name);
         }
         for folder in lower.iter().chain([upper]) {
-            assert!(folder.is_dir(), "{} stands on {}, which is gone", body.name, folder.display());
+            assert!(folder.is_dir(), "{} needs {}, which does not exist", config.name, folder.display());
         }
         let boot = self.boots.fetch_add(1, Ordering::Relaxed);
-        fs::write(upper.join(format!("booted-{}", body.name)), boot.to_string()).unwrap();
-        on.insert(body.name.clone(), body.disk.clone());
+        fs::write(upper.join(format!("booted-{}", config.name)), boot.to_string()).unwrap();
+        on.insert(config.name.clone(), config.disk.clone());
         Ok(())
     }
 
-    async fn switch_off(&self, name: &MachineKey, _: PowerDown) -> Result<(), PowerError> {
-        self.check("switch off", name)?;
+    async fn stop(&self, name: &MachineKey, _: PowerDown) -> Result<(), RunnerError> {
+        self.check("stop", name)?;
         self.on.lock().unwrap().remove(name);
         Ok(())
     }
 
-    async fn is_on(&self, name: &MachineKey) -> Result<bool, PowerError> {
+    async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {
         Ok(self.on.lock().unwrap().contains_key(name))
     }
 }
@@ -89,27 +90,27 @@ impl Power for Remembered {
 pub(crate) const POOL: &str = "workers";
 
 pub(crate) fn options() -> LocalOptions {
-    // Shared, so that two "processes" of one test never make the same id.
+    // Shared, so that two "processes" of a test never create the same id.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let new_id = || format!("00000000-0000-4000-8000-{:012x}", NEXT.fetch_add(1, Ordering::Relaxed));
     let clock = || "2026-11-15T12:00:00Z".parse().unwrap();
     LocalOptions { clock: Arc::new(clock), new_id: Arc::new(new_id), qemu_img: QemuImg::default() }
 }
 
-/// A state folder beside a base with one file.
-pub(crate) struct World {
+/// A state folder, and a base with one file.
+pub(crate) struct Setup {
     pub(crate) folder: tempfile::TempDir,
     base: Arc<tempfile::TempDir>,
-    pub(crate) power: Arc<Remembered>,
+    pub(crate) runner: Arc<FakeRunner>,
 }
 
-impl World {
+impl Setup {
     pub(crate) fn new() -> Self {
         let folder = scratch();
         let base = Arc::new(scratch());
         fs::write(base.path().join("etc-base"), "base").unwrap();
         Store::create(&folder.path().join("state")).unwrap();
-        Self { folder, base, power: Arc::default() }
+        Self { folder, base, runner: Arc::default() }
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -120,20 +121,20 @@ impl World {
         self.base.path().to_owned()
     }
 
-    /// Another process.
-    pub(crate) fn process(&self) -> Local<Remembered> {
-        Local::new(Store::open(&self.state()).unwrap(), self.power.clone(), options())
+    /// The factory, as another process would open it.
+    pub(crate) fn process(&self) -> Local<FakeRunner> {
+        Local::new(Store::open(&self.state()).unwrap(), self.runner.clone(), options())
     }
 
-    /// The same world, apart, on the same base.
+    /// A copy of the state folder, on the same base.
     pub(crate) fn copy(&self) -> Self {
         let folder = scratch();
         copy(self.folder.path(), folder.path());
-        Self { folder, base: self.base.clone(), power: Arc::new(self.power.copy()) }
+        Self { folder, base: self.base.clone(), runner: Arc::new(self.runner.copy()) }
     }
 }
 
-/// In memory where that is possible: thousands of documents are made durable here, and no machine fails.
+/// A folder in memory if possible: the tests sync thousands of files.
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -253,15 +254,15 @@ pub(crate) fn machine_name(name: &str) -> MachineName {
     name.parse().unwrap()
 }
 
-/// An image, and a pool of two made from it.
-pub(crate) async fn with_pool(local: &Local<Remembered>, base: &Path) -> Result<Pool, Error> {
-    local.import_image("debian", Kind::Nspawn, base).await?;
+/// Creates an image and a pool of two machines.
+pub(crate) async fn with_pool(local: &Local<FakeRunner>, base: &Path) -> Result<Pool, Error> {
+    local.import_image("debian", MachineKind::Nspawn, base).await?;
     local.create_pool(&pool_spec(2)).await?;
     local.describe_pool(&pool()).await
 }
 
-/// A version of the first instance's disk, which is off for it and on again afterwards.
-pub(crate) async fn with_version(local: &Local<Remembered>, number: &str) -> Result<(), Error> {
+/// Creates a version from the first instance's disk, and starts the instance again.
+pub(crate) async fn with_version(local: &Local<FakeRunner>, number: &str) -> Result<(), Error> {
     let snapshot = format!("snapshot-{number}");
     let donor = local.describe_instance(&pool(), &id(0)).await?;
     local.power_off(&pool(), &id(0), PowerDown::KeepHardware).await?;
@@ -274,7 +275,7 @@ pub(crate) async fn with_version(local: &Local<Remembered>, number: &str) -> Res
     Ok(())
 }
 
-/// Names of files on a disk, by layer, with the base first.
+/// The files of a disk with their content.
 pub(crate) fn files_on(disk: &DiskPath) -> BTreeMap<String, String> {
     let DiskPath::Folders { lower, upper, .. } = disk else { panic!("{disk:?}") };
     let mut files = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Where a boot is read from: this machine, a capture, or a pasted chain.
+//! Input of the boot commands: this machine, a capture, or a pasted chain.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,16 +8,16 @@ use kiln_boot_analysis::{Boot, capture, chain_text};
 
 use crate::failure::Failure;
 
-/// A capture of 100,000 units has some 50 MB; nothing honest is larger than this.
-const LARGEST: u64 = 1 << 30;
+/// A capture of 100,000 units has about 50 MB.
+const MAX_SIZE: u64 = 1 << 30;
 
-/// Where the boot comes from. This machine, unless said otherwise.
+/// Options for the input. The default is this machine.
 #[derive(Debug, Args)]
 pub(super) struct Source {
-    /// A file of `kiln boot capture`, or a folder with manager.txt and units.txt
+    /// File written by `kiln boot capture`, or folder with manager.txt and units.txt
     #[arg(long, value_name = "PATH", conflicts_with = "chain")]
     capture: Option<PathBuf>,
-    /// What `systemd-analyze critical-chain` printed
+    /// File with the output of `systemd-analyze critical-chain`
     #[arg(long, value_name = "FILE")]
     chain: Option<PathBuf>,
 }
@@ -42,17 +42,17 @@ pub(super) fn capture(path: &Path) -> Result<Boot, Failure> {
     capture::parse(&read).map_err(|error| Failure::file(path, error))
 }
 
-/// Reads a file as text; what is no UTF-8 in it becomes a mark, since unit names are ASCII.
+/// Reads a file as text. Invalid UTF-8 is replaced: unit names are ASCII, so the rest is still usable.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
     let size = std::fs::metadata(path).map_err(|error| Failure::file(path, error))?.len();
-    if size > LARGEST {
-        return Err(Failure::file(path, format_args!("{size} bytes are more than a capture has")));
+    if size > MAX_SIZE {
+        return Err(Failure::file(path, format_args!("the file has {size} bytes; a capture has at most {MAX_SIZE}")));
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::file(path, error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What systemd recorded on this machine.
+/// Takes a capture of this machine.
 pub(super) fn live() -> Result<String, Failure> {
     let manager = systemctl(&["show", "--no-pager"])?;
     let properties = format!("--property={}", capture::UNIT_PROPERTIES);
@@ -61,12 +61,12 @@ pub(super) fn live() -> Result<String, Failure> {
 }
 
 fn systemctl(arguments: &[&str]) -> Result<String, Failure> {
-    let hint = "run this on a node that runs systemd, or give --capture or --chain";
+    let hint = "run this on a machine with systemd, or use `--capture` or `--chain`";
     let output = Command::new("systemctl").args(arguments).env("SYSTEMD_COLORS", "0").env("LC_ALL", "C.UTF-8").output();
-    let output = output.map_err(|error| Failure::failed(format_args!("systemctl: {error}")).hint(hint))?;
+    let output = output.map_err(|error| Failure::failed(format_args!("cannot run `systemctl`: {error}")).hint(hint))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::failed(format_args!("systemctl show: {}", said.trim())).hint(hint))
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::failed(format_args!("`systemctl show` failed: {}", message.trim())).hint(hint))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use kiln_bootstrap::review::{Review, Sort, review};
+use kiln_bootstrap::review::{FileKind, Review, review};
 use serde::Serialize;
 
 use super::files;
@@ -13,10 +13,10 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "Examples:
   kiln bootstrap check settings.yaml
   kiln bootstrap check pool.yaml class.yaml config.json
-      What each file is, is told by its content.
+      Detects the kind of each file from its content.
   kiln bootstrap check values.json --as values --output json
 
-Exit codes: 0 all can be used, 1 something cannot, 2 usage or a file that cannot be read.";
+Exit codes: 0 all files are valid, 1 a file has errors, 2 usage error or unreadable file.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,13 +24,13 @@ pub(super) struct Check {
     /// Settings, pool, class, claim, values, `AKSNodeConfig`, `NodeConfig`, record, components or environment
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// What the files are, where their content does not tell
+    /// Kind of the files [default: detected from their content]
     #[arg(long = "as", value_enum, value_name = "KIND")]
-    sort: Option<Word>,
+    kind: Option<KindArgument>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Word {
+enum KindArgument {
     Settings,
     NodePool,
     NodeClass,
@@ -43,53 +43,53 @@ enum Word {
     Env,
 }
 
-impl From<Word> for Sort {
-    fn from(word: Word) -> Self {
-        match word {
-            Word::Settings => Self::Settings,
-            Word::NodePool => Self::NodePool,
-            Word::NodeClass => Self::NodeClass,
-            Word::NodeClaim => Self::NodeClaim,
-            Word::Values => Self::Values,
-            Word::AksNodeConfig => Self::AksNodeConfig,
-            Word::NodeConfig => Self::NodeConfig,
-            Word::Record => Self::Record,
-            Word::Components => Self::Components,
-            Word::Env => Self::Environment,
+impl From<KindArgument> for FileKind {
+    fn from(kind: KindArgument) -> Self {
+        match kind {
+            KindArgument::Settings => Self::Settings,
+            KindArgument::NodePool => Self::NodePool,
+            KindArgument::NodeClass => Self::NodeClass,
+            KindArgument::NodeClaim => Self::NodeClaim,
+            KindArgument::Values => Self::Values,
+            KindArgument::AksNodeConfig => Self::AksNodeConfig,
+            KindArgument::NodeConfig => Self::NodeConfig,
+            KindArgument::Record => Self::Record,
+            KindArgument::Components => Self::Components,
+            KindArgument::Env => Self::Environment,
         }
     }
 }
 
 #[derive(Serialize)]
-struct Looked {
+struct ReviewedFile {
     file: String,
     #[serde(flatten)]
     review: Review,
 }
 
-pub(super) fn run(arguments: &Check, form: Output) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Check, output: Output) -> Result<(), Failure> {
     let mut all = Vec::new();
     for path in &arguments.files {
         let file = path.display().to_string();
-        let review = review(&file, &files::text(path)?, arguments.sort.map(Sort::from));
-        all.push(Looked { file, review });
+        let review = review(&file, &files::text(path)?, arguments.kind.map(FileKind::from));
+        all.push(ReviewedFile { file, review });
     }
-    answer::either(form, &all, |all| text(all))?;
-    match all.iter().filter(|looked| !looked.review.is_well()).count() {
+    answer::either(output, &all, |all| text(all))?;
+    match all.iter().filter(|file| !file.review.is_valid()).count() {
         0 => Ok(()),
-        bad => Err(Failure::failed(format_args!("{bad} of {} files cannot be used", all.len()))),
+        invalid => Err(Failure::failed(format_args!("{invalid} of {} files have errors", all.len()))),
     }
 }
 
-fn text(all: &[Looked]) -> String {
+fn text(all: &[ReviewedFile]) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
-    for looked in all {
-        for finding in &looked.review.findings {
+    for reviewed in all {
+        for finding in &reviewed.review.findings {
             let _ = writeln!(text, "{finding}");
         }
-        if looked.review.is_well() {
-            let _ = writeln!(text, "{}: {}, can be used", looked.file, looked.review.sort.as_str());
+        if reviewed.review.is_valid() {
+            let _ = writeln!(text, "{}: valid {}", reviewed.file, reviewed.review.kind.as_str());
         }
     }
     text

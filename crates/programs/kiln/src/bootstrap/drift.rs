@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Timestamp;
 use kiln_aks_formats::karpenter::{AksNodeClass, NodeClaim};
-use kiln_bootstrap::compare::shown;
-use kiln_bootstrap::drift::{Moved, Record, highest};
+use kiln_bootstrap::compare::redact;
+use kiln_bootstrap::drift::{DriftedField, Record, highest_effect};
 use kiln_bootstrap::node_drift::{self, Node};
-use kiln_bootstrap::review::Sort;
+use kiln_bootstrap::review::FileKind;
 use kiln_node_config::Effect;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,22 +20,22 @@ use crate::answer::{self, Output};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
-  kiln bootstrap render --settings settings.yaml --node-class class.yaml --to record -o node.record
-      When a node is made: what it is made of.
+  kiln bootstrap render --settings settings.yaml --node-class class.yaml --to record --out node.record
+      Records the values a node is created from.
   kiln bootstrap drift --record node.record --settings settings.yaml --node-class class.yaml
-      Later: what moved, where it stands, what follows from it, and whether a new NodeConfig will do.
+      Shows what changed since, and whether a new NodeConfig or a new node is needed.
   kiln bootstrap drift --node-claim claim.yaml --node-class class.yaml --node node.yaml
-      What Karpenter would call it.
+      Shows the drift reason that Karpenter would report.
 
-A rotated token is no drift. Exit codes: 0 nothing moved, 2 usage or bad input, 5 drift found.";
+A rotated token is not drift. Exit codes: 0 no drift, 1 failed, 2 usage error or invalid input, 5 drift found.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Drift {
-    /// What the node was made of, from `kiln bootstrap render --to record`
+    /// Record of the values the node was created from (`kiln bootstrap render --to record`)
     #[arg(long, value_name = "FILE", required_unless_present = "node_claim")]
     record: Option<PathBuf>,
-    /// The cluster's Node object of the claim
+    /// Node object of the claim
     #[arg(long, value_name = "FILE", requires = "node_claim")]
     node: Option<PathBuf>,
     #[command(flatten)]
@@ -44,17 +44,17 @@ pub(super) struct Drift {
     detect: Detect,
 }
 
-/// The answer.
+/// Result of the command.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
     drifted: bool,
-    /// What would bring the node in step.
+    /// Action that applies all changes.
     needs: Needs,
-    /// Karpenter's word for it.
+    /// Drift reason of Karpenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     karpenter: Option<&'static str>,
-    moved: Vec<Line>,
+    changes: Vec<Line>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -66,7 +66,7 @@ enum Needs {
 }
 
 impl Needs {
-    fn of(effect: Effect) -> Self {
+    fn from_effect(effect: Effect) -> Self {
         match effect {
             Effect::None => Self::Nothing,
             Effect::Replace => Self::NewNode,
@@ -74,9 +74,9 @@ impl Needs {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Self::Nothing => "nothing on the node",
+            Self::Nothing => "no change on the node",
             Self::NewNodeConfig => "a new NodeConfig",
             Self::NewNode => "a new node",
         }
@@ -90,56 +90,59 @@ struct Line {
     from: Value,
     to: Value,
     source: String,
-    place: String,
+    position: String,
     computed: Vec<String>,
     effect: Effect,
     needs: Needs,
 }
 
-impl From<Moved> for Line {
-    fn from(moved: Moved) -> Self {
+impl From<DriftedField> for Line {
+    fn from(drifted: DriftedField) -> Self {
         Self {
-            from: shown(&moved.field, moved.from),
-            to: shown(&moved.field, moved.to),
-            source: moved.kind.to_string(),
-            place: moved.place.to_string(),
-            computed: moved.computed,
-            effect: moved.effect,
-            needs: Needs::of(moved.effect),
-            input: moved.field,
+            from: redact(&drifted.field, drifted.from),
+            to: redact(&drifted.field, drifted.to),
+            source: drifted.kind.to_string(),
+            position: drifted.position.to_string(),
+            computed: drifted.computed,
+            effect: drifted.effect,
+            needs: Needs::from_effect(drifted.effect),
+            input: drifted.field,
         }
     }
 }
 
-pub(super) fn run(arguments: &Drift, form: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
-    let moved = match &arguments.record {
+pub(super) fn run(arguments: &Drift, output: Output, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
+    let drifted = match &arguments.record {
         Some(path) => {
-            let then = record(path)?;
+            let recorded = record(path)?;
             let resolved = arguments.detect.resolve(&arguments.sources, now)?;
-            resolved.check().map_err(|problems| super::render::failure(&problems.into()))?;
-            then.drift(&Record::of(&resolved).map_err(Failure::input)?)
+            resolved.check().map_err(|invalid| super::render::failure(&invalid.into()))?;
+            recorded.drift(&Record::from_inputs(&resolved).map_err(Failure::input)?)
         }
         None => Vec::new(),
     };
     let karpenter = arguments.karpenter()?;
-    let needs = if karpenter.is_some() { Needs::NewNode } else { Needs::of(highest(&moved)) };
-    let drifted = karpenter.is_some() || !moved.is_empty();
-    let answer = Answer { drifted, needs, karpenter, moved: moved.into_iter().map(Line::from).collect() };
-    answer::either(form, &answer, text)?;
-    if drifted { Err(Failure::new(5, format_args!("drift found: the node needs {}", needs.words()))) } else { Ok(()) }
+    let needs = if karpenter.is_some() { Needs::NewNode } else { Needs::from_effect(highest_effect(&drifted)) };
+    let changes: Vec<Line> = drifted.into_iter().map(Line::from).collect();
+    let answer = Answer { drifted: karpenter.is_some() || !changes.is_empty(), needs, karpenter, changes };
+    answer::either(output, &answer, text)?;
+    if answer.drifted {
+        return Err(Failure::new(5, format_args!("drift found: the node needs {}", needs.description())));
+    }
+    Ok(())
 }
 
 fn record(path: &Path) -> Result<Record, Failure> {
     let document = files::document(path)?;
-    if Sort::of(document.value()) != Sort::Record {
-        let hint = "`kiln bootstrap render --to record -o FILE` makes one";
-        return Err(Failure::file(path, "this is no record of what a node was made of").hint(hint));
+    if FileKind::detect(document.value()) != FileKind::Record {
+        let hint = "create a record with `kiln bootstrap render --to record --out FILE`";
+        return Err(Failure::file(path, "the file is not a record").hint(hint));
     }
     document.parse().map_err(Failure::input)
 }
 
 impl Drift {
-    /// Karpenter's own answer, where there is a claim whose machine exists.
+    /// Returns Karpenter's drift reason, if there is a claim whose machine exists.
     fn karpenter(&self) -> Result<Option<&'static str>, Failure> {
         let Some(path) = &self.sources.node_claim else { return Ok(None) };
         let claim: NodeClaim = files::document(path)?.parse().map_err(Failure::input)?;
@@ -171,23 +174,23 @@ fn node(document: &kiln_bootstrap::Document) -> Node {
 
 fn text(answer: &Answer) -> String {
     if !answer.drifted {
-        return "nothing moved\n".to_owned();
+        return "no drift\n".to_owned();
     }
-    let mut text = answer.karpenter.map_or_else(String::new, |reason| format!("Karpenter calls it {reason}.\n"));
-    if answer.moved.is_empty() {
+    let mut text = answer.karpenter.map_or_else(String::new, |reason| format!("Karpenter reason: {reason}\n"));
+    if answer.changes.is_empty() {
         return text;
     }
-    let rows = answer.moved.iter().map(|line| {
+    let rows = answer.changes.iter().map(|line| {
         [
             line.input.clone(),
             show::short(&line.from),
             show::short(&line.to),
-            format!("{}, {}", line.source, line.place),
+            format!("{}, {}", line.source, line.position),
             line.computed.join(", "),
             line.effect.to_string(),
-            line.needs.words().to_owned(),
+            line.needs.description().to_owned(),
         ]
     });
-    text.push_str(&show::table(["INPUT", "WAS", "IS", "SOURCE", "COMPUTED FROM IT", "EFFECT", "NEEDS"], rows));
+    text.push_str(&show::table(["INPUT", "OLD", "NEW", "SOURCE", "DEPENDENTS", "EFFECT", "NEEDS"], rows));
     text
 }

@@ -1,4 +1,4 @@
-//! The one way out for what may hold a secret: standard output, or a file that only its owner reads.
+//! Output of content that may contain secrets: to standard output, or to a file that only its owner can read.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use kiln_aks_formats::Secret;
 
 use crate::failure::Failure;
 
-/// Writes it. A file is there whole and closed to others, or it is not there.
+/// Writes the content. A file is replaced atomically and has mode 0600 from the start.
 pub(crate) fn emit(content: &Secret, file: Option<&Path>) -> Result<(), Failure> {
     match file {
         Some(path) => {
@@ -18,14 +18,16 @@ pub(crate) fn emit(content: &Secret, file: Option<&Path>) -> Result<(), Failure>
     }
 }
 
+const NOT_A_FILE: &str = "not a regular file; omit `--out` to write to standard output";
+
 fn write(content: &Secret, path: &Path) -> std::io::Result<()> {
     if path.symlink_metadata().is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
-        return Err(std::io::Error::other("it is there and is no file; leave out -o for standard output"));
+        return Err(std::io::Error::other(NOT_A_FILE));
     }
-    // A link is followed once, so that the file behind it is replaced and not the link.
+    // A symbolic link is followed, so that its target is replaced and not the link.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if target.exists() && !target.is_file() {
-        return Err(std::io::Error::other("it is there and is no file; leave out -o for standard output"));
+        return Err(std::io::Error::other(NOT_A_FILE));
     }
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
@@ -47,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_open_to_others_is_closed_when_a_secret_comes_into_it() {
+    fn replaced_file_is_not_readable_by_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         std::fs::write(&path, "old").unwrap();
@@ -55,13 +57,13 @@ mod tests {
         let reader = std::fs::File::open(&path).unwrap();
         write(&Secret::new("new"), &path).unwrap();
         assert_eq!((std::fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("new", 0o600));
-        // Who had the old file open still has the old file.
+        // A process that has the old file open still reads the old content.
         assert_eq!(std::io::read_to_string(reader).unwrap(), "old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_link_stays_and_the_file_behind_it_is_replaced() {
+    fn target_of_a_symlink_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         std::fs::write(&real, "old").unwrap();
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_left_alone() {
+    fn only_regular_files_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         assert!(write(&Secret::new("new"), folder.path()).is_err());
         assert!(write(&Secret::new("new"), Path::new("/dev/null")).is_err());

@@ -1,4 +1,4 @@
-//! Files that the user names.
+//! Reading of files that the user names.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use kiln_bootstrap::Document;
 
 use crate::failure::Failure;
 
-/// A settings file has kilobytes, an object of a cluster at most 1.5 MB; nothing honest is larger than this.
-const LARGEST: u64 = 16 << 20;
+/// Size limit. Settings files have kilobytes, and objects of a cluster at most 1.5 MB.
+const MAX_SIZE: u64 = 16 << 20;
 
-/// Reads a file as text; `-` is standard input.
+/// Reads a file as UTF-8; `-` is standard input.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
     let bytes = bytes(path)?;
     String::from_utf8(bytes)
@@ -21,13 +21,13 @@ pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)
+        std::io::stdin().lock().take(MAX_SIZE + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        std::fs::File::open(path).and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| Failure::file(path, error))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(Failure::file(path, format_args!("it is larger than {} MiB", LARGEST >> 20)));
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(Failure::file(path, format_args!("the file is larger than {} MiB", MAX_SIZE >> 20)));
     }
     Ok(bytes)
 }

@@ -12,9 +12,11 @@ use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   kiln bootstrap hash --node-class class.yaml
-      The number that Karpenter writes into karpenter.azure.com/aksnodeclass-hash.
+      Prints the value of Karpenter's annotation karpenter.azure.com/aksnodeclass-hash.
   kiln bootstrap hash --node-class class.yaml --with-defaults
-      The same once the API server has filled in what the file leaves out.";
+      Prints the hash after the API server has added its defaults.
+
+Exit codes: 0 success, 2 usage error or invalid input.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -22,17 +24,17 @@ pub(super) struct Hash {
     /// Karpenter's `AKSNodeClass`
     #[arg(long, value_name = "FILE")]
     node_class: PathBuf,
-    /// Fill in what the API server would
+    /// Add the defaults of the API server
     #[arg(long)]
     with_defaults: bool,
 }
 
-pub(super) fn run(arguments: &Hash, form: Output) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Hash, output: Output) -> Result<(), Failure> {
     let document = files::document(&arguments.node_class)?;
     kiln_bootstrap::sources::node_class(&document, "amd64").map_err(Failure::input)?;
     let class: AksNodeClass = document.parse().map_err(Failure::input)?;
     let spec = if arguments.with_defaults { class.spec.with_defaults() } else { class.spec };
     let hash = node_class_hash(&spec);
     let value = json!({"hash": hash, "version": HASH_VERSION});
-    answer::either(form, &value, |_| format!("{hash}\n"))
+    answer::either(output, &value, |_| format!("{hash}\n"))
 }

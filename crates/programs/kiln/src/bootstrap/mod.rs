@@ -1,4 +1,4 @@
-//! `kiln bootstrap`: what a node starts with, and where each value of it comes from.
+//! `kiln bootstrap`: resolves node configuration from sources, explains it and renders it.
 
 mod check;
 pub(crate) mod detect;
@@ -22,15 +22,15 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "Examples:
   kiln bootstrap check settings.yaml
   kiln bootstrap explain --settings settings.yaml --node-pool pool.yaml --node-class class.yaml
-      Every field, its value, and the file and line that decided it.
+      Shows every field with its value and the file and line that set it.
   kiln bootstrap render --settings settings.yaml --node-pool pool.yaml --node-class class.yaml --to node-config
 
-Exit codes: 0 done, 1 what was asked does not hold, 2 usage or bad input, 5 drift found.";
+Exit codes: 0 success, 1 failed or a check found errors, 2 usage error or invalid input, 5 drift found.";
 
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Bootstrap {
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t, global = true)]
     output: Output,
     #[command(subcommand)]
@@ -39,31 +39,31 @@ pub(crate) struct Bootstrap {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Turn inputs into what a node reads at its first boot
+    /// Render what a node reads at its first boot
     Render(Box<render::Render>),
-    /// Every field: its value, where it comes from, and what it overrode
+    /// Show every field with its value, its source and the values it overrode
     Explain(Box<explain::Explain>),
-    /// What differs between two documents or two sets of inputs
+    /// Compare two documents or two sets of inputs
     Diff(diff::Diff),
-    /// Look at a file by itself; exit code 1 when something in it cannot be
+    /// Validate files; exits with 1 if a file has errors
     Check(check::Check),
-    /// What moved since a node was made; exit code 5 when something did
+    /// Show what changed since a node was created; exits with 5 if something did
     Drift(Box<drift::Drift>),
-    /// The hash that Karpenter stores for a class of nodes
+    /// Print the hash that Karpenter stores for an AKSNodeClass
     Hash(hash::Hash),
-    /// A settings file of what the cluster and the cloud say
+    /// Create a settings file from values detected in the cluster and in Azure
     Settings(Box<settings::Settings>),
 }
 
 pub(crate) fn run(arguments: &Bootstrap, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
-    let form = arguments.output;
+    let output = arguments.output;
     match &arguments.verb {
-        Verb::Render(verb) => render::run(verb, form, now),
-        Verb::Explain(verb) => explain::run(verb, form, now),
-        Verb::Diff(verb) => diff::run(verb, form),
-        Verb::Check(verb) => check::run(verb, form),
-        Verb::Drift(verb) => drift::run(verb, form, now),
-        Verb::Hash(verb) => hash::run(verb, form),
-        Verb::Settings(verb) => settings::run(verb, form, now),
+        Verb::Render(verb) => render::run(verb, output, now),
+        Verb::Explain(verb) => explain::run(verb, output, now),
+        Verb::Diff(verb) => diff::run(verb, output),
+        Verb::Check(verb) => check::run(verb, output),
+        Verb::Drift(verb) => drift::run(verb, output, now),
+        Verb::Hash(verb) => hash::run(verb, output),
+        Verb::Settings(verb) => settings::run(verb, output, now),
     }
 }

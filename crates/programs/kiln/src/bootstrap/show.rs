@@ -1,16 +1,16 @@
-//! Answers, for people and for programs.
+//! Text formatting of results.
 
 use std::fmt::Write as _;
 
 use comfy_table::{Table, presets};
 use serde_json::Value;
 
-/// A value longer than this would push the columns behind it off the screen; JSON has it whole. Ids differ at their ends more
-/// often than at their beginnings, so that most of what stays is the end.
-const WIDEST: usize = 48;
-const BEGINNING: usize = 16;
+/// Maximum width of a value in a table; JSON output contains the full value. Resource IDs differ more often at their end than at their
+/// start, so most of the remaining characters are from the end.
+const MAX_WIDTH: usize = 48;
+const START_WIDTH: usize = 16;
 
-/// A table without lines.
+/// Formats a table without borders.
 pub(super) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
@@ -23,23 +23,23 @@ pub(super) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
     })
 }
 
-/// A value on one line, cut where it is long.
+/// Formats a value on one line, shortened if it is long.
 pub(super) fn short(value: &Value) -> String {
-    cut(&whole(value))
+    shorten(&full(value))
 }
 
-/// A text on one line, cut in the middle where it is long.
-pub(super) fn cut(text: &str) -> String {
+/// Shortens a text in the middle and puts it on one line.
+pub(super) fn shorten(text: &str) -> String {
     let line: Vec<char> = text.replace('\n', "\\n").chars().collect();
-    if line.len() <= WIDEST {
+    if line.len() <= MAX_WIDTH {
         return line.into_iter().collect();
     }
-    let end = line.len() - (WIDEST - BEGINNING - 1);
-    line[..BEGINNING].iter().chain(&['…']).chain(&line[end..]).collect()
+    let end = line.len() - (MAX_WIDTH - START_WIDTH - 1);
+    line[..START_WIDTH].iter().chain(&['…']).chain(&line[end..]).collect()
 }
 
-/// A value as text: nothing for nothing.
-pub(super) fn whole(value: &Value) -> String {
+/// Formats a value; `-` for null.
+pub(super) fn full(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
@@ -53,10 +53,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_value_keeps_its_beginning_and_more_of_its_end() {
+    fn long_value_keeps_its_start_and_more_of_its_end() {
         let id = format!("/subscriptions/{}/subnets/checkout", "2".repeat(60));
         let short = short(&id.as_str().into());
-        assert_eq!(short.chars().count(), WIDEST);
+        assert_eq!(short.chars().count(), MAX_WIDTH);
         assert!(short.starts_with("/subscriptions/2…") && short.ends_with("/subnets/checkout"), "{short}");
         assert_eq!(super::short(&"a\nb".into()), "a\\nb");
     }

@@ -1,47 +1,46 @@
-//! `kiln demo`: the prototype operation in a simulated environment, in a minute.
+//! `kiln demo`: a prototype run in a simulated Azure, in about a minute.
+//!
+//! [`story`] runs the operation in a simulated [`world`] and collects an [`outcome`]. [`narrator`] prints progress at a readable speed;
+//! [`report`] prints the result, and [`page`] renders it as HTML.
 
+mod narrator;
 mod outcome;
 mod page;
 mod report;
 mod story;
-mod teller;
 mod world;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 
+use crate::answer;
 use crate::failure::Failure;
 use crate::stop::Stop;
-use teller::Pace;
+use narrator::Pace;
 
 const EXAMPLES: &str = "Examples:
   kiln demo
-      Ten nodes in an embedded Azure; the best one becomes the image of new nodes. Takes about a minute.
+      A pool of ten nodes: one of them becomes the image of new nodes, and a bad image is caught by its canary.
   kiln demo --speed instant --output json
-      The same without waiting, as JSON.
+      The same without delays, for programs.
 
-Azure, cluster and nodes are simulated in this process: nothing is contacted, and only the report is written.";
+Azure, the cluster and the nodes are simulated in this process, with a simulated clock. The demo contacts no other system
+and leaves nothing behind except the report.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
-    /// Speed, as a multiple of the normal one, or `instant`
-    #[arg(long, value_name = "TIMES|instant", default_value = "1", value_parser = pace)]
+    /// Playback speed: a factor from 0.01 to 1000, or `instant`
+    #[arg(long, value_name = "FACTOR|instant", default_value = "1", value_parser = pace)]
     speed: Pace,
-    /// Format of the result
-    #[arg(long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-    /// File for the HTML report
-    #[arg(long, value_name = "FILE", default_value = "kiln-demo.html")]
-    report: PathBuf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Table,
-    Json,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    output: answer::Output,
+    /// File for the HTML report with charts
+    #[arg(short, long, value_name = "FILE", default_value = "kiln-demo.html")]
+    out: PathBuf,
 }
 
 fn pace(text: &str) -> Result<Pace, String> {
@@ -50,39 +49,36 @@ fn pace(text: &str) -> Result<Pace, String> {
     }
     match text.parse::<f64>() {
         Ok(times) if times.is_finite() && (0.01..=1_000.0).contains(&times) => Ok(Pace::Times(times)),
-        _ => Err("expected `instant` or a number from 0.01 to 1000".to_owned()),
+        _ => Err("expected a number from 0.01 to 1000, or `instant`".to_owned()),
     }
 }
 
 pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
-    handle_signals()?;
+    exit_on_signal()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // Simulated time passes as fast as the work is done; only the output is slowed down.
+        // Simulated hours pass as fast as the work is done. The narrator slows down what the user sees.
         .start_paused(true)
         .build()
-        .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
-    let outcome = runtime.block_on(story::tell(now, arguments.speed))?;
-    std::fs::write(&arguments.report, page::html(&outcome)).map_err(|error| Failure::file(&arguments.report, error))?;
-    match arguments.output {
-        Output::Table => report::table(&outcome)?,
-        Output::Json => report::json(&outcome)?,
-    }
-    eprintln!("\nThe report is in {}.", arguments.report.display());
+        .map_err(|error| Failure::failed(format_args!("cannot start the async runtime: {error}")))?;
+    let outcome = runtime.block_on(story::play(now, arguments.speed))?;
+    std::fs::write(&arguments.out, page::html(&outcome)).map_err(|error| Failure::file(&arguments.out, error))?;
+    answer::either(arguments.output, &outcome, report::text)?;
+    eprintln!("\nwrote the report to {}", arguments.out.display());
     Ok(())
 }
 
-/// Handles signals in a separate thread, because the output sleeps in the working one.
-fn handle_signals() -> Result<(), Failure> {
+/// The narrator sleeps in the main thread, so a second thread waits for signals.
+fn exit_on_signal() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::failed(format_args!("cannot start the async runtime: {error}")))?;
     let stop = {
         let _inside = runtime.enter();
         Stop::new()?
     };
     std::thread::spawn(move || {
         runtime.block_on(stop.received());
-        eprintln!("error: stopped; nothing was left behind");
+        eprintln!("error: interrupted; nothing was left behind");
         std::process::exit(130);
     });
     Ok(())

@@ -1,24 +1,23 @@
-//! The result of the demo, for all its outputs.
+//! The result of the demo, for text, JSON and HTML.
 
 use serde::Serialize;
 
-/// The result of the demo.
+/// The result of the demo. Its JSON form is the output of `kiln demo --output json`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     pub(super) pool: String,
     pub(super) donor: String,
     pub(super) version: String,
-    /// A new node before the run.
+    /// A node created before the run.
     pub(super) before: Boot,
-    /// A new node after it.
+    /// A node created after the run.
     pub(super) after: Boot,
-    pub(super) steps: Vec<StepRow>,
-    /// Seconds from power off to Ready.
+    pub(super) steps: Vec<StepTime>,
+    /// Seconds from power-off to Ready.
     pub(super) donor_away: f64,
     pub(super) nodes: Vec<Node>,
-    /// The version that its canary rejected.
-    pub(super) rejected: Option<RejectedVersion>,
+    pub(super) rejected: Option<Rejected>,
 }
 
 /// The boot of a node.
@@ -33,17 +32,18 @@ pub(super) struct Boot {
     pub(super) images_to_pull: u32,
 }
 
-/// A step of the run and its simulated duration.
+/// One step of the run, with its simulated duration.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StepRow {
+pub(super) struct StepTime {
     pub(super) name: String,
     pub(super) seconds: f64,
+    /// Whether the run holds the donor during this step.
     pub(super) donor_held: bool,
     pub(super) holds: Vec<String>,
 }
 
-/// A node of the pool at the end.
+/// A node of the pool at the end of the demo.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Node {
     pub(super) name: String,
@@ -52,14 +52,14 @@ pub(super) struct Node {
     pub(super) state: String,
 }
 
-/// A version that no node was created from, except its canary.
+/// An image version that failed its canary.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RejectedVersion {
+pub(super) struct Rejected {
     pub(super) version: String,
     pub(super) donor: String,
     pub(super) reason: String,
-    pub(super) new_nodes_get: String,
+    pub(super) current_version: String,
 }
 
 #[cfg(test)]
@@ -75,8 +75,12 @@ pub(super) mod tests {
             stale_packages: 41,
             images_to_pull: 6,
         };
-        let step =
-            |name: &str, seconds, donor_held| StepRow { name: name.to_owned(), seconds, donor_held, holds: Vec::new() };
+        let step = |name: &str, seconds, donor_held| StepTime {
+            name: name.to_owned(),
+            seconds,
+            donor_held,
+            holds: Vec::new(),
+        };
         Outcome {
             pool: "k8s-agentpool1-26100436-vmss".to_owned(),
             donor: "k8s-agentpool1-26100436-vmss000003".to_owned(),
@@ -94,11 +98,11 @@ pub(super) mod tests {
                 kernel: "5.4.0-1036-azure".to_owned(),
                 state: "Ready".to_owned(),
             }],
-            rejected: Some(RejectedVersion {
+            rejected: Some(Rejected {
                 version: "2026.11.17".to_owned(),
                 donor: "k8s-agentpool1-26100436-vmss000004".to_owned(),
                 reason: "kubelet never reported".to_owned(),
-                new_nodes_get: "2026.11.16".to_owned(),
+                current_version: "2026.11.16".to_owned(),
             }),
         }
     }

@@ -1,5 +1,5 @@
-//! The story of the demo: a node joins with the old recipe, another node becomes the image, a node joins from it, and a canary rejects a
-//! bad version.
+//! The course of the demo: a node joins from the old recipe, another node becomes the image, a node joins from the image, and a bad image is
+//! rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,47 +12,47 @@ use kiln_sim_azure::{ContentsSpec, Defect, MachineView};
 use kiln_types::Factory;
 use tokio::time::sleep;
 
-use super::outcome::{Boot, Node, Outcome, RejectedVersion};
+use super::narrator::{Narrator, Pace};
+use super::outcome::{Boot, Node, Outcome, Rejected};
 use super::report::duration;
-use super::teller::{Pace, Teller};
 use super::world::World;
 use crate::failure::Failure;
 
-/// The patched node, which becomes the image.
+/// The patched node that becomes the image.
 const DONOR: u32 = 0;
 
-/// The node whose clones fail, because of a patch that only matters at a first boot.
+/// The node with a defect that only shows when a clone boots.
 const BAD_DONOR: u32 = 4;
 
-pub(super) async fn tell(now: Timestamp, pace: Pace) -> Result<Outcome, Failure> {
+pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure> {
     let world = World::start(evening(now)).await?;
     let machines = world.machines();
     let (donor, stale) = (&machines[0], &machines[1]);
-    eprintln!("{} nodes in pool {}.", machines.len(), world.pool);
+    eprintln!("Pool {} has {} nodes.", world.pool, machines.len());
     eprintln!(
-        "Their recipe is outdated: kernel {}. Node {} has kernel {} and all patches.\n",
+        "Its recipe is outdated (kernel {}), but {} was patched (kernel {}).\n",
         stale.contents.kernel, donor.computer_name, donor.contents.kernel
     );
 
-    eprintln!("A new node from the old recipe:");
+    eprintln!("Add a node from the old recipe:");
     let before = grow(&world, pace).await?;
-    eprintln!("{:>9}   until Ready\n", duration(before.seconds));
+    eprintln!("{:>9}   until the node is Ready\n", duration(before.seconds));
 
-    eprintln!("{} becomes the image (* while the run holds it):", donor.computer_name);
-    let (report, teller) = run(&world, DONOR, pace).await?;
+    eprintln!("Create an image from {} (* marks steps during which the run holds the donor):", donor.computer_name);
+    let (report, narrator) = run(&world, DONOR, pace).await?;
     let RunEnd::Closed(RunOutcome::Completed { version }) = &report.end else {
         return Err(Failure::failed(format_args!("the run did not complete: {}", report.end)));
     };
-    let steps = teller.steps();
+    let steps = narrator.steps();
     let away = steps.iter().skip_while(|step| step.name != "power-off").take_while(|step| step.name != "unprotect");
     let donor_away: f64 = away.map(|step| step.seconds).sum();
-    eprintln!("{:>9}   the donor was away\n", duration(donor_away));
+    eprintln!("{:>9}   donor unavailable in total\n", duration(donor_away));
 
-    eprintln!("A new node from the image:");
+    eprintln!("Add a node from the image:");
     let after = grow(&world, pace).await?;
-    eprintln!("{:>9}   until Ready\n", duration(after.seconds));
+    eprintln!("{:>9}   until the node is Ready\n", duration(after.seconds));
 
-    let rejected = bad_version(&world, pace).await?;
+    let rejected = reject_bad_version(&world, pace).await?;
     Ok(Outcome {
         pool: world.pool.to_string(),
         donor: donor.computer_name.clone(),
@@ -66,17 +66,19 @@ pub(super) async fn tell(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
     })
 }
 
-async fn run(world: &World, donor: u32, pace: Pace) -> Result<(RunReport, Arc<Teller>), Failure> {
-    let teller = Arc::new(Teller::new(pace, world.quiet.clone()));
-    let context = world.context(teller.clone())?;
+async fn run(world: &World, donor: u32, pace: Pace) -> Result<(RunReport, Arc<Narrator>), Failure> {
+    let narrator = Arc::new(Narrator::new(pace, world.quiet.clone()));
+    let context = world.context(narrator.clone())?;
     let request = RunRequest { node: world.node(donor)?, options: RunOptions::default() };
     let report = update(&context, &request).await.map_err(Failure::failed)?;
-    teller.pass("done");
-    Ok((report, teller))
+    narrator.pass("done");
+    Ok((report, narrator))
 }
 
-/// After midnight: a run with a donor whose clones do not become Ready, so that the canary rejects the version.
-async fn bad_version(world: &World, pace: Pace) -> Result<RejectedVersion, Failure> {
+/// Runs the operation on a node whose clones do not start. Its canary fails and the version is rejected.
+///
+/// It waits for midnight first, because there is one version per day.
+async fn reject_bad_version(world: &World, pace: Pace) -> Result<Rejected, Failure> {
     while since_midnight(world.now()) > SignedDuration::from_hours(12) {
         sleep(Duration::from_secs(20)).await;
     }
@@ -87,8 +89,8 @@ async fn bad_version(world: &World, pace: Pace) -> Result<RejectedVersion, Failu
         ..ContentsSpec::default()
     };
     world.sim.alter_machine(machine.as_str(), &defect).map_err(Failure::failed)?;
-    eprintln!("After midnight, {machine} is the donor. It works, but a patch on it breaks every first boot:");
-    // Faster, because it is the same run up to the canary.
+    eprintln!("The next day: create an image from {machine}. It works, but it has a patch that breaks every new boot:");
+    // Three times as fast: up to the canary, the run is the same as before.
     let faster = match pace {
         Pace::Times(times) => Pace::Times(times * 3.0),
         Pace::Instant => Pace::Instant,
@@ -101,45 +103,44 @@ async fn bad_version(world: &World, pace: Pace) -> Result<RejectedVersion, Failu
     let pool = std::slice::from_ref(&world.pool);
     let status = kiln_engine::status(&context, pool, None).await.map_err(Failure::failed)?;
     let current = status.pools.iter().flat_map(|pool| &pool.status.versions).find(|version| version.current);
-    let gets = current.map(|version| version.number.to_string()).unwrap_or_default();
-    eprintln!("            rejected by its canary: {reason}\n            new nodes still get {gets}");
-    Ok(RejectedVersion {
+    let current = current.map(|version| version.number.to_string()).unwrap_or_default();
+    eprintln!("            {version} was rejected: {reason}\n            new nodes are still created from {current}");
+    Ok(Rejected {
         version: version.to_string(),
         donor: machine.to_string(),
         reason: reason.clone(),
-        new_nodes_get: gets,
+        current_version: current,
     })
 }
 
-/// Two hours before midnight. A run takes a little longer, so the next one creates the next day's version.
+/// 22:00 UTC of the same day. A run takes a little more than two hours, so the next run creates the next day's version.
 fn evening(now: Timestamp) -> Timestamp {
     now - since_midnight(now) + SignedDuration::from_hours(22)
 }
 
 fn since_midnight(now: Timestamp) -> SignedDuration {
-    // Days are UTC days.
     SignedDuration::from_secs(now.as_second().rem_euclid(86_400))
 }
 
-/// Adds a node and measures its boot.
+/// Adds a node and records its boot.
 async fn grow(world: &World, pace: Pace) -> Result<Boot, Failure> {
     let context = world.context(Arc::new(DiscardEvents))?;
     let known: Vec<String> = world.machines().into_iter().map(|machine| machine.id).collect();
     let pool = context.factory.describe_pool(&world.pool).await.map_err(Failure::failed)?;
-    let teller = Teller::new(pace, world.quiet.clone());
-    let asked = world.now();
+    let narrator = Narrator::new(pace, world.quiet.clone());
+    let requested = world.now();
     context.factory.add_instances(&pool, 1).await.map_err(Failure::failed)?;
     world.until_ready().await?;
     let ready = world.now();
-    teller.pass("a new node boots");
+    narrator.pass("a new node boots");
     let machine = world.machines().into_iter().find(|machine| !known.contains(&machine.id));
-    let machine = machine.ok_or_else(|| Failure::failed("the new node does not exist"))?;
-    Ok(boot(&machine, asked, ready))
+    let machine = machine.ok_or_else(|| Failure::failed("the new node disappeared"))?;
+    Ok(boot(&machine, requested, ready))
 }
 
-fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
+fn boot(machine: &MachineView, requested: Timestamp, ready: Timestamp) -> Boot {
     let mut stages = Vec::new();
-    let mut from = asked;
+    let mut from = requested;
     let mut until = |name: &str, end: Timestamp| {
         let seconds = end.duration_since(from).as_secs_f64();
         from = end;
@@ -147,16 +148,16 @@ fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
     };
     let (mut packages, mut images) = (0, 0);
     if let Some(boot) = &machine.boot {
-        until("machine", boot.started);
+        until("allocation", boot.started);
         for (name, end) in &boot.stages {
             until(name, *end);
         }
         (packages, images) = (boot.packages_behind, boot.images_to_pull);
     }
-    until("joins", ready);
+    until("join", ready);
     Boot {
         node: machine.computer_name.clone(),
-        seconds: ready.duration_since(asked).as_secs_f64(),
+        seconds: ready.duration_since(requested).as_secs_f64(),
         stages,
         kernel: machine.contents.kernel.clone(),
         stale_packages: packages,
@@ -165,17 +166,17 @@ fn boot(machine: &MachineView, asked: Timestamp, ready: Timestamp) -> Boot {
 }
 
 async fn nodes(world: &World) -> Result<Vec<Node>, Failure> {
-    let nodes = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
-    let rows = world.machines().into_iter().map(|machine| {
-        let ready = nodes.iter().any(|node| node.name.as_str() == machine.computer_name && node.is_ready());
+    let registered = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
+    let nodes = world.machines().into_iter().map(|machine| {
+        let is_ready = registered.iter().any(|node| node.name.as_str() == machine.computer_name && node.is_ready());
         let image = machine.image.as_deref().unwrap_or_default();
         Node {
             name: machine.computer_name.clone(),
-            // The version of a gallery image, or the name of a marketplace image.
+            // A gallery image has a version; a marketplace image is shown in full.
             image: image.rsplit_once("/versions/").map_or(image, |(_, version)| version).to_owned(),
             kernel: machine.contents.kernel.clone(),
-            state: if ready { "Ready" } else { "not Ready" }.to_owned(),
+            state: if is_ready { "Ready" } else { "not Ready" }.to_owned(),
         }
     });
-    Ok(rows.collect())
+    Ok(nodes.collect())
 }

@@ -1,4 +1,4 @@
-//! The embedded Azure, cluster and kubelets of the demo, in this process and on their own clock, without sockets or files.
+//! A simulated Azure, cluster and kubelets in this process, on a simulated clock. It opens no sockets and writes no files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,11 +11,11 @@ use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::InProcess;
 use kiln_azure::{Azure, AzureOptions};
 use kiln_engine::{Context, EventSink, Stop};
-use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, NodeName, PodInspector, WallClock};
 use kiln_sim_azure::{MachineView, Options, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
-use kiln_sim_kubernetes::kubelet::{Kubelets, furnish};
-use kiln_types::{Node, NodeName, PoolName, Secret, node_name_of};
+use kiln_sim_kubernetes::kubelet::{Kubelets, create_node_agent};
+use kiln_types::{Node, PoolName, Secret, node_name_of};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep};
@@ -25,16 +25,16 @@ use crate::failure::Failure;
 const ENDPOINT: &str = "https://azure.localhost";
 const NAMESPACE: &str = "kiln-system";
 
-/// How often kubelets check their machines and pods.
+/// Interval of the simulated kubelets.
 const TURN: Duration = Duration::from_secs(1);
 
-/// The same while an image is created and nothing happens on any node. Often enough for their leases.
+/// Interval while an image is created and nothing happens on any node. Short enough to renew the node leases.
 const QUIET_TURN: Duration = Duration::from_secs(20);
 
-/// How many turns nodes have to become Ready.
+/// Turns to wait for nodes to become Ready.
 const MAX_TURNS: u32 = 3_600;
 
-/// The simulated environment of the demo.
+/// The simulated systems of the demo.
 pub(super) struct World {
     pub(super) sim: Sim,
     pub(super) cluster: Cluster,
@@ -47,7 +47,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A pool of ten Ready nodes with an outdated recipe.
+    /// Starts a pool of ten Ready nodes whose recipe is outdated.
     pub(super) async fn start(now: Timestamp) -> Result<Self, Failure> {
         let spec = WorldSpec::default();
         let pool: PoolName = spec.pools[0].name.parse().map_err(Failure::failed)?;
@@ -58,13 +58,13 @@ impl World {
             Arc::new(move || now + SignedDuration::try_from(began.elapsed()).unwrap_or(SignedDuration::MAX));
         let server = Server::new(1, clock.clone()).with_scheduler();
         let client = Client::new(server.service(), "default");
-        furnish(&client).await.map_err(Failure::failed)?;
+        create_node_agent(&client).await.map_err(Failure::failed)?;
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.map_err(Failure::failed)?;
         let time = clock.clone();
-        let options = ClusterOptions { spread: Spread::none(), clock: WallClock::new(move || time()) };
+        let options = ClusterOptions { jitter: Jitter::none(), clock: WallClock::new(move || time()) };
         let world = Self {
             azure: Arc::new(azure(&sim)?),
             cluster: Cluster::new(client.clone(), options),
@@ -87,7 +87,7 @@ impl World {
         Ok(world)
     }
 
-    /// The context of an operation.
+    /// The context in which an operation runs.
     pub(super) fn context(&self, events: Arc<dyn EventSink>) -> Result<Context<Azure>, Failure> {
         let namespace = NAMESPACE.parse().map_err(Failure::failed)?;
         let runs = self.runs.clone();
@@ -100,7 +100,7 @@ impl World {
             clock: self.clock.clone(),
             ids: Arc::new(move || {
                 let number = runs.fetch_add(1, Ordering::Relaxed);
-                format!("demo{number}").parse().expect("letters and digits are a run")
+                format!("demo{number}").parse().expect("a valid run id")
             }),
             own_node: None,
             who: "demo".to_owned(),
@@ -114,14 +114,14 @@ impl World {
         (self.clock)()
     }
 
-    /// The node of an instance, by its number.
+    /// The node name of an instance.
     pub(super) fn node(&self, number: u32) -> Result<NodeName, Failure> {
         let id = number.to_string().parse().map_err(Failure::failed)?;
         let name = node_name_of(&self.pool, &id).map_err(Failure::failed)?;
         name.parse().map_err(Failure::failed)
     }
 
-    /// The machines of the pool, the newest last.
+    /// The machines of the pool, oldest first.
     pub(super) fn machines(&self) -> Vec<MachineView> {
         let of_pool = format!("/{}/", self.pool).to_ascii_lowercase();
         let mut all = self.sim.machines();
@@ -139,7 +139,7 @@ impl World {
             }
             sleep(TURN).await;
         }
-        Err(Failure::failed("not all nodes of the demo's pool became Ready"))
+        Err(Failure::failed("not all nodes of the pool became Ready"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a machine is made of: the sources of `kiln bootstrap`, objects of the cluster, and what was detected.
+//! Inputs of a machine: the sources of `kiln bootstrap`, objects of the cluster, and detected values.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use clap::Args;
 use kiln_azure::Azure;
 use kiln_azure::login::Environment;
 use kiln_bootstrap::images::Cache;
-use kiln_bootstrap::{Layer, Resolved, resolve};
+use kiln_bootstrap::{Resolved, Source, resolve};
 use kiln_engine::detect::{self, AzureJsonFacts, KarpenterNames, KarpenterObjects, Sources as Detection, karpenter};
 use kiln_engine::launch::{Chosen, choose};
 use kiln_kubernetes::{Cluster, Endpoint};
 
-use super::Start;
-use super::place::Place;
-use crate::bootstrap::detect::object_layers;
+use super::BootstrapperKind;
+use super::connection::Connection;
+use crate::bootstrap::detect::add_objects;
 use crate::bootstrap::sources::Sources;
 use crate::failure::Failure;
 use crate::prototype::connect::{Now, cluster_of, cluster_options};
@@ -22,66 +22,71 @@ use crate::prototype::connect::{Now, cluster_of, cluster_options};
 pub(super) struct Inputs {
     #[command(flatten)]
     sources: Sources,
-    /// `NodePool` of the cluster
+    /// Read this `NodePool` from the cluster
     #[arg(long, value_name = "NAME", help_heading = "Sources")]
     pool: Option<String>,
-    /// `AKSNodeClass` of the cluster [default: the one that pool or claim names]
+    /// Read this `AKSNodeClass` from the cluster [default: the class of the pool or claim]
     #[arg(long, value_name = "NAME", help_heading = "Sources")]
     class: Option<String>,
-    /// `NodeClaim` of the cluster, with its pool and class
+    /// Read this `NodeClaim` from the cluster, with its pool and class
     #[arg(long, value_name = "NAME", help_heading = "Sources")]
     claim: Option<String>,
-    /// Look in cluster and cloud for what no source says
+    /// Detect missing values in the cluster and in Azure
     #[arg(long, help_heading = "Sources")]
     detect: bool,
-    /// Digest of a certificate that the API server may show: `sha256:…`, of the certificate or of its key
+    /// Trust the API server by the digest of its certificate or key: `sha256:…`
     #[arg(long, value_name = "PIN", help_heading = "Sources", requires = "detect")]
     ca_pin: Option<String>,
-    /// How nodes start
+    /// How the node is bootstrapped
     #[arg(long, value_enum, default_value_t, help_heading = "Machine")]
-    pub(super) bootstrapper: Start,
-    /// Lists of image versions, believed for three days
+    pub(super) bootstrapper: BootstrapperKind,
+    /// Cache file for lists of image versions, which are valid for three days
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     image_cache: Option<PathBuf>,
 }
 
-/// Inputs with all that was found for them.
-pub(super) struct Found {
+/// Resolved inputs and the selected image.
+pub(super) struct ResolvedInputs {
     pub(super) inputs: Resolved,
     pub(super) image: Chosen,
     pub(super) azure: Option<Azure>,
 }
 
 impl Inputs {
-    /// Resolves all sources, and chooses the image.
-    pub(super) async fn find(&self, place: &Place, environment: &Environment, now: &Now) -> Result<Found, Failure> {
-        let mut layers = self.sources.layers()?;
-        let cluster = self.cluster(place, environment, now).await?;
+    /// Resolves all sources and selects the image.
+    pub(super) async fn resolve(
+        &self,
+        connection: &Connection,
+        environment: &Environment,
+        now: &Now,
+    ) -> Result<ResolvedInputs, Failure> {
+        let mut sources = self.sources.read()?;
+        let cluster = self.cluster(connection, environment, now).await?;
         let objects = self.objects(cluster.as_ref().map(|(cluster, _)| cluster)).await?;
-        object_layers(&objects, &mut layers)?;
-        let mut inputs = resolve(&layers);
+        add_objects(&objects, &mut sources)?;
+        let mut inputs = resolve(&sources);
         let mut azure = None;
         if self.detect {
-            let edge = place.azure_of(&inputs, environment, now).await?;
-            inputs = self.detected(place, cluster.as_ref(), &edge, layers, &inputs, now).await?;
+            let edge = connection.azure_for(&inputs, environment, now).await?;
+            inputs = self.detect(connection, cluster.as_ref(), &edge, sources, &inputs, now).await?;
             azure = Some(edge);
         }
-        let image = self.image(place, &inputs, &mut azure, environment, now).await?;
-        Ok(Found { inputs, image, azure })
+        let image = self.image(connection, &inputs, &mut azure, environment, now).await?;
+        Ok(ResolvedInputs { inputs, image, azure })
     }
 
     async fn cluster(
         &self,
-        place: &Place,
+        connection: &Connection,
         environment: &Environment,
         now: &Now,
     ) -> Result<Option<(Cluster, Endpoint)>, Failure> {
         let named = self.pool.is_some() || self.class.is_some() || self.claim.is_some();
-        if !(named || self.detect && place.names_cluster(environment)) {
+        if !(named || self.detect && connection.names_cluster(environment)) {
             return Ok(None);
         }
-        let config = place.cluster(environment).await?;
-        let endpoint = Endpoint::of(&config);
+        let config = connection.cluster(environment).await?;
+        let endpoint = Endpoint::from_config(&config);
         Ok(Some((cluster_of(config, now)?, endpoint)))
     }
 
@@ -99,19 +104,19 @@ impl Inputs {
         }
     }
 
-    async fn detected(
+    async fn detect(
         &self,
-        place: &Place,
+        connection: &Connection,
         cluster: Option<&(Cluster, Endpoint)>,
         azure: &Azure,
-        mut layers: Vec<Layer>,
-        said: &Resolved,
+        mut sources: Vec<Source>,
+        set: &Resolved,
         now: &Now,
     ) -> Result<Resolved, Failure> {
-        let file = std::fs::read_to_string(&place.azure_json).ok();
-        let name = place.azure_json.display().to_string();
+        let file = std::fs::read_to_string(&connection.azure_json).ok();
+        let name = connection.azure_json.display().to_string();
         let file = file.map(|text| AzureJsonFacts::read(name, &text)).transpose().map_err(Failure::input)?;
-        let unknown = Some(said.text("clusterEndpoint")).filter(|url| !url.is_empty()).map(Endpoint::unknown);
+        let unknown = Some(set.text("clusterEndpoint")).filter(|url| !url.is_empty()).map(Endpoint::untrusted);
         let found = detect::settings(&Detection {
             endpoint: cluster.map(|(_, endpoint)| endpoint).or(unknown.as_ref()),
             cluster: cluster.map(|(cluster, _)| cluster),
@@ -121,8 +126,8 @@ impl Inputs {
             azure_json: file.as_ref(),
         })
         .await;
-        layers.push(found.layer().map_err(Failure::input)?);
-        let resolved = resolve(&layers);
+        sources.push(found.to_source().map_err(Failure::input)?);
+        let resolved = resolve(&sources);
         for miss in found.unmet(&resolved) {
             super::show::note(&miss.to_string());
         }
@@ -131,20 +136,20 @@ impl Inputs {
 
     async fn image(
         &self,
-        place: &Place,
+        connection: &Connection,
         inputs: &Resolved,
         azure: &mut Option<Azure>,
         environment: &Environment,
         now: &Now,
     ) -> Result<Chosen, Failure> {
         let named = inputs.text("imageId");
-        // What names one version needs no cloud to be asked.
+        // An ID with a version needs no request to Azure.
         if named.parse::<kiln_aks_formats::image::ImageId>().is_ok_and(|id| id.version != "latest") {
             return Ok(Chosen { id: named.to_owned(), by: "imageId".to_owned() });
         }
         let edge = match azure.take() {
             Some(edge) => edge,
-            None => place.azure_of(inputs, environment, now).await?,
+            None => connection.azure_for(inputs, environment, now).await?,
         };
         let mut cache = self.read_cache()?;
         let before = cache.clone();
@@ -158,7 +163,7 @@ impl Inputs {
         Ok(chosen)
     }
 
-    /// A cache that is not there or cannot be read is an empty one: it costs a list, not a launch.
+    /// Reads the cache. A missing or corrupt cache counts as empty, because it only costs another request.
     fn read_cache(&self) -> Result<Cache, Failure> {
         let Some(path) = &self.image_cache else { return Ok(Cache::default()) };
         match std::fs::read_to_string(path) {

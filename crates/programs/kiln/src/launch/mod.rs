@@ -1,10 +1,10 @@
-//! `kiln launch`: single machines, from the inputs of `kiln bootstrap` to what runs.
+//! `kiln launch`: creates, lists and deletes single machines from the inputs of `kiln bootstrap`.
 
+mod commands;
+mod connection;
 mod examples;
 mod inputs;
-mod place;
 mod show;
-mod verbs;
 
 use std::sync::Arc;
 
@@ -18,63 +18,63 @@ use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::prototype::connect::Now;
+use connection::Connection;
 use inputs::Inputs;
-use place::Place;
 
 const EXAMPLES: &str = "Examples:
-  kiln launch template --settings settings.yaml --node-pool pool.yaml --node-class class.yaml -o template.json
-      Custom data, image and tags, as a node provider would take them.
+  kiln launch template --settings settings.yaml --node-pool pool.yaml --node-class class.yaml --out template.json
+      Custom data, image and tags for a node provider.
   kiln launch create node-1 --settings settings.yaml --node-pool pool.yaml --node-class class.yaml
   kiln launch create node-1 --settings settings.yaml --pool general --detect
-      Pool and class as the cluster has them; what no source says is looked for in the cluster and the cloud.
+      Reads the NodePool and its class from the cluster, and detects missing values in the cluster and in Azure.
   kiln launch list --owner my-cluster
   kiln launch delete node-1 --owner my-cluster
   kiln launch gc --owner my-cluster --dry-run
-      What launches that were killed have left, by owner and age.
+      Lists what interrupted launches left behind, without deleting it.
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 the name is another's, 130 stopped.";
+Exit codes: 0 success, 1 failed, 2 usage error or invalid input, 3 the machine has another owner, 130 interrupted.";
 
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Launch {
     #[command(flatten)]
-    place: Place,
+    connection: Connection,
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Print what machines would be made from: custom data, image, tags
+    /// Print the launch template: custom data, image and tags
     #[command(after_help = examples::TEMPLATE)]
     Template(Box<Template>),
-    /// Make a machine: its interface, then itself; repeating it completes one that was begun
+    /// Create a machine and its network interface; run it again to complete an interrupted launch
     #[command(after_help = examples::CREATE)]
     Create(Box<Create>),
-    /// The machines of an owner, and what is left of those that were begun
+    /// List the machines of an owner and the remains of interrupted launches
     #[command(after_help = examples::LIST)]
-    List(Owned),
-    /// Delete a machine with all its parts
+    List(OwnerArgument),
+    /// Delete a machine with its network interface and disk
     #[command(after_help = examples::DELETE)]
     Delete(Delete),
-    /// Remove what killed launches left; nothing that another made, and nothing young
+    /// Delete what interrupted launches of an owner left behind
     #[command(after_help = examples::GC)]
     Gc(Gc),
 }
 
-/// How a node starts.
+/// How a node is bootstrapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Start {
-    /// By the Node Bootstrapping Variables: images of AKS
+enum BootstrapperKind {
+    /// Node Bootstrapping Variables, for AKS images
     #[default]
     AksVariables,
-    /// By kiln's own document: images with kilnd
+    /// NodeConfig, for images with kilnd
     Kilnd,
-    /// By `kubeadm join`: any image with kubeadm
+    /// `kubeadm join`, for any image with kubeadm
     KubeadmJoin,
 }
 
-impl Start {
+impl BootstrapperKind {
     fn bootstrapper(self) -> &'static dyn Bootstrapper {
         match self {
             Self::AksVariables => &AksVariables,
@@ -88,22 +88,22 @@ impl Start {
 struct Template {
     #[command(flatten)]
     inputs: Inputs,
-    /// Write to a file that only you can read
-    #[arg(short = 'o', long, value_name = "FILE")]
+    /// Write to a file with mode 0600 instead of standard output
+    #[arg(short, long, value_name = "FILE")]
     out: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Name of the machine, and of its node
+    /// Name of the machine and its node
     name: MachineName,
     #[command(flatten)]
     inputs: Inputs,
 }
 
 #[derive(Debug, Args)]
-struct Owned {
-    /// Cluster that the machines were made for
+struct OwnerArgument {
+    /// Name of the cluster that the machines were created for
     #[arg(long, value_name = "NAME")]
     owner: String,
 }
@@ -113,17 +113,17 @@ struct Delete {
     /// Name of the machine
     name: MachineName,
     #[command(flatten)]
-    owned: Owned,
+    owner: OwnerArgument,
 }
 
 #[derive(Debug, Args)]
 struct Gc {
     #[command(flatten)]
-    owned: Owned,
-    /// How old a launch must be before it counts as left
+    owner: OwnerArgument,
+    /// Minimum age of an interrupted launch
     #[arg(long, value_name = "TIME", default_value = "30m")]
     older_than: Span,
-    /// Say what would be removed, and remove nothing
+    /// Show what would be deleted without deleting it
     #[arg(long)]
     dry_run: bool,
 }
@@ -134,26 +134,27 @@ pub(crate) fn run(arguments: &Launch, now: &dyn Fn() -> Timestamp) -> Result<(),
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
-    let begin = arguments.place.now.unwrap_or_else(now);
+    let begin = arguments.connection.now.unwrap_or_else(now);
     let result = runtime.block_on(async {
         let started = Instant::now();
         let clock: Now =
             Arc::new(move || begin + SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX));
-        let place = &arguments.place;
+        let connection = &arguments.connection;
         let work = async {
             match &arguments.verb {
-                Verb::Template(verb) => verbs::template(place, verb, &environment, &clock).await,
-                Verb::Create(verb) => verbs::create(place, verb, &environment, &clock).await,
-                Verb::List(verb) => verbs::list(place, verb, &environment, &clock).await,
-                Verb::Delete(verb) => verbs::delete(place, verb, &environment, &clock).await,
-                Verb::Gc(verb) => verbs::gc(place, verb, &environment, &clock).await,
+                Verb::Template(verb) => commands::template(connection, verb, &environment, &clock).await,
+                Verb::Create(verb) => commands::create(connection, verb, &environment, &clock).await,
+                Verb::List(verb) => commands::list(connection, verb, &environment, &clock).await,
+                Verb::Delete(verb) => commands::delete(connection, verb, &environment, &clock).await,
+                Verb::Gc(verb) => commands::gc(connection, verb, &environment, &clock).await,
             }
         };
         let stop = crate::stop::Stop::new()?;
         tokio::select! {
             done = work => done,
             () = stop.received() => {
-                Err(Failure::new(130, "stopped").hint("the same command completes what was begun; `kiln launch gc` removes it"))
+                let hint = "run the same command again to complete the launch, or `kiln launch gc` to delete it";
+                Err(Failure::new(130, "interrupted").hint(hint))
             }
         }
     });

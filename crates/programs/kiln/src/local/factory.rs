@@ -1,11 +1,11 @@
-//! The factory of a world: its state folder, and the machines that run in it.
+//! The factory of `kiln local`: a state folder, and the sandbox that runs its machines.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use kiln_local::world::{World, program};
+use kiln_local::sandbox::{Sandbox, program};
 use kiln_local::{Error, LocalOptions, QemuImg, Store};
 use kiln_types::{DefinitionName, ErrorClass, FactoryError as _, ImageSource};
 use tokio::time::Instant;
@@ -13,27 +13,27 @@ use tokio::time::Instant;
 use crate::failure::Failure;
 use crate::prototype::connect::Now;
 
-/// Where worlds keep pools, disks and images, unless told.
+/// The default state folder.
 pub(crate) const STATE: &str = "/var/lib/kiln-local";
 
-/// The variable that says so to every command in a world.
+/// The variable with the state folder, set for every command in a sandbox.
 pub(crate) const VARIABLE: &str = "KILN_LOCAL";
 
-/// Machines on this machine, in the world around this process.
-pub(crate) type Local = kiln_local::Local<World>;
+/// The factory, with the sandbox that this process is in.
+pub(crate) type Local = kiln_local::Local<Sandbox>;
 
-/// Which state folder.
+/// The state folder.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct State {
-    /// Folder of pools, disks and images [env: `KILN_LOCAL`] [default: /var/lib/kiln-local]
+    /// Folder for pools, disks and images [env: `KILN_LOCAL`] [default: /var/lib/kiln-local]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
 
 impl State {
     pub(crate) fn folder(&self) -> PathBuf {
-        let around = || std::env::var_os(VARIABLE).map(PathBuf::from);
-        self.state.clone().or_else(around).unwrap_or_else(|| STATE.into())
+        let variable = || std::env::var_os(VARIABLE).map(PathBuf::from);
+        self.state.clone().or_else(variable).unwrap_or_else(|| STATE.into())
     }
 
     pub(crate) fn open(&self, now: &Now) -> Result<Local, Failure> {
@@ -41,28 +41,27 @@ impl State {
     }
 }
 
-/// A clock that goes on from a time.
+/// A clock that starts at a time and runs on.
 pub(crate) fn clock(begin: Timestamp) -> Now {
     let started = Instant::now();
     Arc::new(move || begin + SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX))
 }
 
-/// The factory of a state folder, in the world around this process.
+/// The factory of a state folder. This process must be in its sandbox.
 pub(crate) fn open(state: &Path, now: &Now) -> Result<Local, Failure> {
-    let world = World::around(state).map_err(|error| Failure::chain(2, &error))?;
-    let store = Store::create(world.state()).map_err(|error| failed(&error))?;
-    let qemu_img = QemuImg::new(program(world.qemu_root(), "qemu-img"));
+    let sandbox = Sandbox::current(state).map_err(|error| Failure::chain(2, &error))?;
+    let store = Store::create(sandbox.state()).map_err(|error| failed(&error))?;
+    let qemu_img = QemuImg::new(program(sandbox.qemu_root(), "qemu-img"));
     let clock = now.clone();
     let options = LocalOptions { clock: Arc::new(move || clock.as_ref()()), new_id: Arc::new(new_id), qemu_img };
-    Ok(Local::new(store, Arc::new(world), options))
+    Ok(Local::new(store, Arc::new(sandbox), options))
 }
 
-/// The kernel makes them.
 fn new_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default().trim().to_owned()
 }
 
-/// What was asked for wrongly is told apart from what went wrong.
+/// Wrong arguments exit with 2, failures with 1.
 pub(crate) fn failed(error: &Error) -> Failure {
     let code = match error.class() {
         ErrorClass::NotFound | ErrorClass::Invalid => 2,
@@ -71,18 +70,18 @@ pub(crate) fn failed(error: &Error) -> Failure {
     Failure::chain(code, error)
 }
 
-/// Where the user data of a pool is kept: what its machines may read of the metadata service for as long as they live.
+/// The file with the user data of a pool, which the metadata service serves to its machines.
 pub(crate) fn user_data(state: &Path, pool: &str) -> PathBuf {
     state.join("user-data").join(pool)
 }
 
-/// What an image is called here.
+/// The id of an image.
 pub(crate) fn image_id(image: &ImageSource) -> String {
-    let line = |line: &DefinitionName| format!("/local/galleries/{}/images/{}", line.gallery, line.definition);
+    let definition = |name: &DefinitionName| format!("/local/galleries/{}/images/{}", name.gallery, name.definition);
     match image {
         ImageSource::Other(id) => id.clone(),
-        ImageSource::Definition(found) => line(found),
-        ImageSource::ExactVersion(found, number) => format!("{}/versions/{number}", line(found)),
+        ImageSource::Definition(name) => definition(name),
+        ImageSource::ExactVersion(name, number) => format!("{}/versions/{number}", definition(name)),
         ImageSource::Marketplace(image) => format!("{}:{}:{}", image.publisher, image.offer, image.sku),
     }
 }

@@ -1,9 +1,9 @@
-//! `kiln local image`: what machines are made from.
+//! `kiln local image`: the images that machines are created from.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use kiln_local::{Kind, ids};
+use kiln_local::{MachineKind, ids};
 use serde_json::json;
 
 use super::Common;
@@ -16,12 +16,12 @@ const EXAMPLES: &str = "Examples:
   kiln local image import debian ./root
   kiln local image import debian-vm ./disk.qcow2
 
-A folder is the root of a system with systemd, for machines by systemd-nspawn; a file is a disk, for machines by QEMU. It stays where it
-is, and must not change any more.";
+A folder is the root of a system with systemd, which runs in systemd-nspawn; a file is a disk, which runs in QEMU. It is not copied, so it
+must not change or move afterwards.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Image {
-    /// Give a root folder or a disk file a name that pools can be made from
+    /// Register a root folder or a disk file as an image
     Import(Import),
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Import {
 pub(crate) async fn run(command: &Image, now: &Now) -> Result<(), Failure> {
     let Image::Import(Import { common, name, base }) = command;
     let kind = match std::fs::metadata(base) {
-        Ok(found) if found.is_dir() => Kind::Nspawn,
-        Ok(_) => Kind::Qemu,
+        Ok(found) if found.is_dir() => MachineKind::Nspawn,
+        Ok(_) => MachineKind::Qemu,
         Err(error) => return Err(Failure::file(base, error)),
     };
     common.state.open(now)?.import_image(name, kind, base).await.map_err(|error| failed(&error))?;
-    let value = json!({"name": name, "id": ids::of_image(name), "kind": kind, "base": base});
-    answer::either(common.output, &value, |_| format!("image `{name}` is {}\n", base.display()))
+    let value = json!({"name": name, "id": ids::image_id(name), "kind": kind, "base": base});
+    answer::either(common.output, &value, |_| format!("imported image `{name}` from `{}`\n", base.display()))
 }

@@ -1,4 +1,4 @@
-//! `kiln local machine`: machines that are of no pool.
+//! `kiln local machine`: machines outside of pools.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ use crate::prototype::connect::Now;
 const CREATE: &str = "Example:
   kiln local machine create build-1 --image debian --custom-data first-boot.sh
 
-Repeating it completes a machine that was begun. The metadata service knows it as a virtual machine of no scale set.";
+Running it again completes an interrupted creation. The metadata service describes it as a virtual machine without a scale set.";
 
-/// Whose machines they are: nobody else's command finds them by its own name.
+/// The owner tag of machines that this command creates.
 const OWNER: &str = "kiln-local";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Machine {
-    /// Make a machine that is of no pool, and switch it on
+    /// Create a machine outside of pools and start it
     Create(Box<Create>),
-    /// Remove a machine that is of no pool, with its disk
+    /// Delete a machine outside of pools, with its disk
     Delete(Delete),
 }
 
@@ -38,15 +38,15 @@ pub(crate) enum Machine {
 pub(crate) struct Create {
     #[command(flatten)]
     common: Common,
-    /// Name of the machine, and of its node
+    /// Name of the machine and of its node
     name: MachineName,
     /// Name of an imported image
     #[arg(long, value_name = "NAME")]
     image: String,
-    /// Processors and MiB of memory of a virtual machine
+    /// Processors and MiB of memory; used by virtual machines
     #[arg(long, value_name = "CORESxMIB", default_value = "1x1024")]
     size: Size,
-    /// What the machine reads at its first boot
+    /// Custom data, which the machine reads at its first boot
     #[arg(long, value_name = "FILE")]
     custom_data: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub(crate) async fn run(command: &Machine, now: &Now) -> Result<(), Failure> {
         Machine::Create(command) => create(command, now).await,
         Machine::Delete(Delete { common, name }) => {
             common.state.open(now)?.delete(name).await.map_err(|error| failed(&error))?;
-            answer::either(common.output, &json!({"machine": name}), |_| format!("machine `{name}` is gone\n"))
+            answer::either(common.output, &json!({"machine": name}), |_| format!("deleted machine `{name}`\n"))
         }
     }
 }
@@ -81,7 +81,7 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         location: ids::LOCATION.to_owned(),
         zone: None,
         size: size.to_string(),
-        image: ids::of_image(image),
+        image: ids::image_id(image),
         subnet: String::new(),
         security_group: None,
         custom_data: Secret::new(custom_data),
@@ -92,11 +92,11 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         disk: MachineDisk { kind: String::new(), size_gib: None, encryption_set: None },
         security_type: SecurityType::Standard,
         encryption_at_host: false,
-        // Whoever reads the answer knows of it: there is nothing to be confirmed later.
+        // The output confirms the machine, so that no later confirmation is needed.
         tags: Tags::from([(OWNER_TAG, OWNER), (LAUNCH_TAG, LAUNCH_DONE)].map(|(a, b)| (a.to_owned(), b.to_owned()))),
     };
-    let made = local.create(&spec).await.map_err(|error| failed(&error))?;
-    answer::either(common.output, &json!({"machine": made.name, "parts": made.parts}), |_| {
-        format!("machine `{name}` is on\n")
+    let created = local.create(&spec).await.map_err(|error| failed(&error))?;
+    answer::either(common.output, &json!({"machine": created.name, "parts": created.parts}), |_| {
+        format!("started machine `{name}`\n")
     })
 }

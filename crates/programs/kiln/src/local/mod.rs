@@ -1,4 +1,4 @@
-//! `kiln local`: machines on this machine, with no cloud.
+//! `kiln local`: pools, images and machines on this host, without a cloud.
 
 pub(crate) mod factory;
 mod image;
@@ -18,36 +18,36 @@ use factory::State;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Local {
-    /// Run a command in a private world with a network, a cloud's addresses, and room for machines
+    /// Run a command in a sandbox: private namespaces with a network and the addresses of a cloud, in which machines can run
     Run(run::Run),
-    /// What machines are made from
+    /// Images that machines are created from
     #[command(subcommand)]
     Image(image::Image),
-    /// Machines that one recipe makes
+    /// Pools of machines with the same recipe
     #[command(subcommand)]
     Pool(pool::Pool),
-    /// Machines that are of no pool
+    /// Machines outside of pools
     #[command(subcommand)]
     Machine(machine::Machine),
-    /// Switch on every machine that should be on: in a new world, those of the last one
+    /// Start every machine that should be running, such as those of the previous sandbox
     Start(status::Status),
-    /// Shut every machine down in good order, before the world ends
+    /// Shut down every machine, before the sandbox ends
     Stop(status::Status),
-    /// All machines, and whether they are on
+    /// List all machines and whether they are running
     Status(status::Status),
-    /// Tie the nodes of a cluster to the machines of this world, as the controller of a cloud would, until it is stopped
+    /// Set the provider id of a cluster's nodes and delete nodes without a machine, as a cloud's controller does, until stopped
     Nodes(nodes::Nodes),
-    /// What the first process of a world does
+    /// Set up the sandbox of `run`, as its first process
     #[command(hide = true)]
-    First(run::First),
+    Init(run::Init),
 }
 
-/// What every command inside a world takes.
+/// The arguments of every command in a sandbox.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
     #[command(flatten)]
     state: State,
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Common {
 pub(crate) fn run(command: &Local, now: &dyn Fn() -> Timestamp) -> Result<(), Failure> {
     match command {
         Local::Run(command) => return run::run(command),
-        Local::First(command) => return run::first(command, now()),
+        Local::Init(command) => return run::init(command, now()),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -72,7 +72,7 @@ pub(crate) fn run(command: &Local, now: &dyn Fn() -> Timestamp) -> Result<(), Fa
             Local::Stop(command) => status::stop(command, &clock).await,
             Local::Status(command) => status::run(command, &clock).await,
             Local::Nodes(command) => nodes::run(command, &clock).await,
-            Local::Run(_) | Local::First(_) => Ok(()),
+            Local::Run(_) | Local::Init(_) => Ok(()),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! `kiln local nodes`: what the controller of a cloud does for nodes. A node gets the id of its machine, and goes when its machine is gone.
+//! `kiln local nodes`: the node controller of a cloud. It sets the provider id of nodes, and deletes nodes whose machine was deleted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use crate::failure::{Failure, chain};
 use crate::prototype::connect::{self, Now};
 use crate::stop::Stop;
 
-/// Machines come and go in seconds here; a list of some dozen nodes costs nothing.
+/// Poll interval. Local machines start in seconds, and listing a few dozen nodes is cheap.
 const PERIOD: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "Example:
   kiln local nodes --kubeconfig admin.kubeconfig &
 
-`kiln prototype` finds the machine of a node by the node's provider id, which only the controller of a cloud writes. It ends with a signal.";
+`kiln prototype` finds the machine of a node by the node's provider id, which the controller of a cloud sets. Stop it with Ctrl-C.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Nodes {
     #[command(flatten)]
     state: State,
-    /// Cluster whose nodes they are [default: as kubectl finds it]
+    /// Kubeconfig of the cluster [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
@@ -39,29 +39,29 @@ pub(crate) async fn run(Nodes { state, kubeconfig }: &Nodes, now: &Now) -> Resul
     let local = state.open(now)?;
     let config = connect::config_of(kubeconfig.as_deref(), None).await?;
     let client = kiln_kubernetes::connect(config).map_err(|error| Failure::chain(2, &error))?;
-    let tended = async {
+    let reconciling = async {
         loop {
-            // A server that is away for a while is asked again.
-            if let Err(error) = tend(&local, &client).await {
+            // The API server may be unavailable for a while.
+            if let Err(error) = reconcile(&local, &client).await {
                 eprintln!("warning: {}", error.message);
             }
             tokio::time::sleep(PERIOD).await;
         }
     };
     tokio::select! {
-        () = tended => {}
+        () = reconciling => {}
         () = stop.received() => {}
     }
     Ok(())
 }
 
-async fn tend(local: &Local, client: &Client) -> Result<(), Failure> {
+async fn reconcile(local: &Local, client: &Client) -> Result<(), Failure> {
     let machines = local.machines().await.map_err(|error| failed(&error))?;
     let by_node: BTreeMap<&str, String> =
         machines.iter().map(|machine| (machine.computer_name.as_str(), ids::provider_id(&machine.name))).collect();
     let api: Api<Node> = Api::all(client.clone());
-    // What every id of this kind of world begins with.
-    let ours = ids::provider_id(&"any".parse().map_err(Failure::failed)?).replace("/virtualMachines/any", "/");
+    // The prefix of the provider ids of local machines.
+    let local_prefix = ids::provider_id(&"any".parse().map_err(Failure::failed)?).replace("/virtualMachines/any", "/");
     let refused = |error: kube::Error| Failure::failed(chain(&error));
     for node in api.list(&ListParams::default()).await.map_err(refused)? {
         let (Some(name), spec) = (node.metadata.name.as_deref(), node.spec.unwrap_or_default()) else { continue };
@@ -70,10 +70,10 @@ async fn tend(local: &Local, client: &Client) -> Result<(), Failure> {
                 let patch = json!({"spec": {"providerID": machine}});
                 api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map_err(refused)?;
             }
-            (None, Some(machine)) if machine.starts_with(&ours) => {
+            (None, Some(machine)) if machine.starts_with(&local_prefix) => {
                 let one = Preconditions { uid: node.metadata.uid.clone(), resource_version: None };
                 match api.delete(name, &DeleteParams::default().preconditions(one)).await {
-                    Err(error) if !gone(&error) => return Err(refused(error)),
+                    Err(error) if !is_gone(&error) => return Err(refused(error)),
                     _ => {}
                 }
             }
@@ -83,7 +83,7 @@ async fn tend(local: &Local, client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Somebody was quicker.
-fn gone(error: &kube::Error) -> bool {
+/// Another client deleted or replaced the node.
+fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }

@@ -1,4 +1,4 @@
-//! `kiln local pool`: machines that one recipe makes.
+//! `kiln local pool`: pools of machines with the same recipe.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -22,18 +22,18 @@ const CREATE: &str = "Examples:
   kiln local pool create nodes --image debian --count 2 --user-data node.json
   kiln local pool create vms --image debian-vm --size 2x2048
 
-User data is what machines may read of the metadata service for as long as they live, the place for a NodeConfig. Custom data is on a medium
-in their drive at first boot, and is what `kiln prototype` takes away from a pool whose image needs it no more.";
+Machines can always read user data from the metadata service, for example a NodeConfig. Custom data is on the provisioning media at first
+boot; `kiln prototype` removes it from a pool whose image no longer needs it.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pool {
-    /// Make a pool and switch its machines on
+    /// Create a pool and start its machines
     Create(Create),
-    /// All pools
+    /// List all pools
     List(List),
-    /// Make a pool larger or smaller
+    /// Change the number of machines of a pool
     Scale(Scale),
-    /// Remove a pool with its machines and their disks
+    /// Delete a pool with its machines and their disks
     Delete(Delete),
 }
 
@@ -42,21 +42,21 @@ pub(crate) enum Pool {
 pub(crate) struct Create {
     #[command(flatten)]
     common: Common,
-    /// Name of the pool; its nodes are named after it
+    /// Name of the pool; node names start with it
     name: PoolName,
     /// Name of an imported image
     #[arg(long, value_name = "NAME")]
     image: String,
-    /// How many machines
+    /// Number of machines
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     count: u32,
-    /// Processors and MiB of memory of a virtual machine
+    /// Processors and MiB of memory; used by virtual machines
     #[arg(long, value_name = "CORESxMIB", default_value = "1x1024")]
     size: Size,
-    /// What machines read of the metadata service
+    /// User data, which machines read from the metadata service
     #[arg(long, value_name = "FILE")]
     user_data: Option<PathBuf>,
-    /// What machines read at their first boot
+    /// Custom data, which machines read at their first boot
     #[arg(long, value_name = "FILE")]
     custom_data: Option<PathBuf>,
 }
@@ -68,13 +68,15 @@ pub(crate) struct List {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  kiln local pool scale nodes 3\n\nMachines with the highest numbers go first.")]
+#[command(
+    after_help = "Example:\n  kiln local pool scale nodes 3\n\nMachines with the highest numbers are removed first."
+)]
 pub(crate) struct Scale {
     #[command(flatten)]
     common: Common,
     /// Name of the pool
     name: PoolName,
-    /// How many machines it is to have
+    /// New number of machines
     count: u32,
 }
 
@@ -94,8 +96,8 @@ pub(crate) async fn run(command: &Pool, now: &Now) -> Result<(), Failure> {
         Pool::Delete(Delete { common, name }) => {
             let local = common.state.open(now)?;
             local.delete_pool(name).await.map_err(|error| failed(&error))?;
-            tell(&user_data(&local.store().folder(), name.as_str()), None)?;
-            answer::either(common.output, &json!({"pool": name}), |_| format!("pool `{name}` is gone\n"))
+            write_user_data(&user_data(&local.store().folder(), name.as_str()), None)?;
+            answer::either(common.output, &json!({"pool": name}), |_| format!("deleted pool `{name}`\n"))
         }
     }
 }
@@ -107,41 +109,41 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         None => Ok(None),
     };
     let custom_data = read(&command.custom_data)?.map(kiln_types::Secret::new);
-    let told = read(&command.user_data)?;
+    let new_user_data = read(&command.user_data)?;
     let local = common.state.open(now)?;
-    let image = if image.starts_with('/') { image.clone() } else { ids::of_image(image) };
+    let image = if image.starts_with('/') { image.clone() } else { ids::image_id(image) };
     let spec =
         PoolSpec { name: name.clone(), image, capacity: *count, size: *size, custom_data, tags: Tags::default() };
     let path = user_data(&local.store().folder(), name.as_str());
     let known = is_known(&local, name).await?;
     if !known {
-        // Before the machines, which ask for it at once. What a pool of this name left is nobody's.
-        tell(&path, told.as_deref())?;
+        // Written before the machines start, because they read it at once. It replaces the file of an earlier pool with this name.
+        write_user_data(&path, new_user_data.as_deref())?;
     }
     if let Err(error) = local.create_pool(&spec).await {
         if !known && !is_known(&local, name).await? {
-            tell(&path, None)?;
+            write_user_data(&path, None)?;
         }
         return Err(failed(&error));
     }
-    // A pool that was there was not refused, so it is the same one: it may be told something else, and is not made to forget.
-    if known && told.is_some() {
-        tell(&path, told.as_deref())?;
+    // `create_pool` accepted an existing pool, so the command was repeated. New user data replaces the old; without `--user-data` it stays.
+    if known && new_user_data.is_some() {
+        write_user_data(&path, new_user_data.as_deref())?;
     }
-    shown(common, &local, name).await
+    print_pool(common, &local, name).await
 }
 
 async fn is_known(local: &Local, name: &PoolName) -> Result<bool, Failure> {
     Ok(local.pools().await.map_err(|error| failed(&error))?.iter().any(|pool| pool.name == *name))
 }
 
-/// What machines of a pool read from now on: this whole text or none. It may hold secrets.
-fn tell(path: &Path, text: Option<&str>) -> Result<(), Failure> {
-    let told = match text {
+/// Replaces or removes the user data of a pool. It may contain secrets.
+fn write_user_data(path: &Path, text: Option<&str>) -> Result<(), Failure> {
+    let result = match text {
         Some(text) => replace(path, text),
         None => fs::remove_file(path),
     };
-    match told {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound || text.is_some() => {
             Err(Failure::failed(format_args!("{}: {error}", path.display())))
         }
@@ -152,7 +154,7 @@ fn tell(path: &Path, text: Option<&str>) -> Result<(), Failure> {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let new = unfinished(path);
+    let new = temporary(path);
     let _ = fs::remove_file(&new);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
@@ -160,8 +162,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// Where the text of a pool is written before it is whole: not where somebody writes another pool's. No pool's name begins with a dot.
-fn unfinished(path: &Path) -> PathBuf {
+/// The temporary file of a pool's user data. Each pool has its own, and no pool name starts with a dot.
+fn temporary(path: &Path) -> PathBuf {
     let pool = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{pool}.new"))
 }
@@ -179,10 +181,10 @@ async fn scale(command: &Scale, now: &Now) -> Result<(), Failure> {
         let gone: Vec<InstanceId> = all.into_iter().skip(keep).map(|instance| instance.id).collect();
         local.remove_instances(name, &gone).await.map_err(|error| failed(&error))?;
     }
-    shown(common, &local, name).await
+    print_pool(common, &local, name).await
 }
 
-async fn shown(common: &Common, local: &Local, name: &PoolName) -> Result<(), Failure> {
+async fn print_pool(common: &Common, local: &Local, name: &PoolName) -> Result<(), Failure> {
     let instances = local.instances(name).await.map_err(|error| failed(&error))?;
     let nodes: Vec<&str> = instances.iter().map(|instance| instance.node_name.as_str()).collect();
     let value = json!({"pool": name, "capacity": instances.len(), "nodes": nodes});
@@ -202,7 +204,7 @@ async fn list(List { common }: &List, now: &Now) -> Result<(), Failure> {
     })
 }
 
-/// A table without the spaces at the ends of its lines.
+/// A table without trailing spaces.
 pub(super) fn lines(table: &Table) -> String {
     table.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]).collect()
 }
@@ -214,24 +216,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_pools_that_are_told_at_once_write_into_files_of_their_own() {
-        let path = |pool| unfinished(&user_data(Path::new("/state"), pool));
+    fn temporary_files_of_two_pools_differ() {
+        let path = |pool| temporary(&user_data(Path::new("/state"), pool));
         assert_eq!(path("few"), Path::new("/state/user-data/.few.new"));
         assert_ne!(path("few"), path("many"));
     }
 
     #[test]
-    fn what_a_pool_is_told_is_its_owners_alone_even_where_it_was_everybodys_and_can_be_taken_back() {
+    fn user_data_is_private_and_can_be_removed() {
         let state = tempfile::tempdir().unwrap();
         let path = user_data(state.path(), "few");
-        tell(&path, None).unwrap();
+        write_user_data(&path, None).unwrap();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "of an earlier pool").unwrap();
+        fs::write(&path, "from an earlier pool").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        tell(&path, Some("hunter2")).unwrap();
+        write_user_data(&path, Some("hunter2")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "hunter2");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        tell(&path, None).unwrap();
+        write_user_data(&path, None).unwrap();
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
     }
 }

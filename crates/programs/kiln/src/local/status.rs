@@ -1,10 +1,10 @@
-//! `kiln local status`, `start` and `stop`: all machines, and whether they are on.
+//! `kiln local status`, `start` and `stop`.
 
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use kiln_local::Power as _;
-use kiln_local::world::address;
+use kiln_local::MachineRunner as _;
+use kiln_local::sandbox::address;
 use serde_json::{Value, json};
 
 use super::Common;
@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
   kiln local status
   kiln local status --output json | jq -r '.machines[] | select(.on) | .address'
 
-What a machine said on its console is in `consoles/` of the state folder.";
+The console output of a machine is in `consoles/` of the state folder.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -41,13 +41,13 @@ pub(crate) async fn run(Status { common }: &Status, now: &Now) -> Result<(), Fai
     let local = common.state.open(now)?;
     let mut all = Vec::new();
     for machine in local.machines().await.map_err(|error| failed(&error))? {
-        let on = local.power().is_on(&machine.name).await.map_err(|error| Failure::chain(1, &error))?;
-        let at = address(machine.number).map(|address| address.to_string()).unwrap_or_default();
+        let on = local.runner().is_running(&machine.name).await.map_err(|error| Failure::chain(1, &error))?;
+        let own = address(machine.number).map(|address| address.to_string()).unwrap_or_default();
         let mut value = serde_json::to_value(&machine).map_err(Failure::failed)?;
         value["image"] = json!(image_id(&machine.image));
         value["on"] = json!(on);
-        value["address"] = json!(at);
-        value["leader"] = json!(local.power().leader(&machine.name));
+        value["address"] = json!(own);
+        value["leader"] = json!(local.runner().leader(&machine.name));
         all.push(value);
     }
     answer::either(common.output, &json!({"state": local.store().folder(), "machines": all}), |_| {

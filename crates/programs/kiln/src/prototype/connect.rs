@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use kiln_azure::arm::{Jitter, Scope};
-use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, choose, discover};
+use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, LoginError, choose, discover};
 use kiln_azure::wire::{HttpOptions, http_client};
 use kiln_azure::{Azure, AzureOptions};
-use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, Spread, WallClock};
+use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, WallClock};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::common::Common;
@@ -82,7 +82,7 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
     let cloud = match environment.get(ARM_ENDPOINT) {
         Some(text) => {
             let url = text.parse().map_err(|error| Failure::input(format_args!("{ARM_ENDPOINT}: {error}")))?;
-            Some(discover(http.as_ref(), &url).await.map_err(|error| Failure::chain(1, &error))?)
+            Some(discover(http.as_ref(), &url).await.map_err(|error| login_failure(1, &error))?)
         }
         None => None,
     };
@@ -124,7 +124,7 @@ impl Known {
         }
         let cloud = cloud.or_else(|| self.json.as_ref().map(|json| json.cloud.clone()));
         let choice = if common.in_cluster { LoginChoice::Workload } else { LoginChoice::Automatic };
-        choose(&choice, None, cloud, environment).map_err(|error| Failure::chain(2, &error))
+        choose(&choice, None, cloud, environment).map_err(|error| login_failure(2, &error))
     }
 
     fn subscription(&self, common: &Common, environment: &Environment) -> Result<String, Failure> {
@@ -144,6 +144,14 @@ impl Known {
         given.or_else(json).or_else(variable).ok_or_else(|| {
             missing("the resource group", "`--resource-group NAME`", RESOURCE_GROUP, "resourceGroup", common)
         })
+    }
+}
+
+fn login_failure(code: u8, error: &LoginError) -> Failure {
+    let failure = Failure::chain(code, error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 
@@ -181,7 +189,7 @@ pub(crate) async fn config_of(kubeconfig: Option<&Path>, context: Option<String>
 /// Clock and randomness for the cluster's client.
 pub(crate) fn cluster_options(now: &Now) -> ClusterOptions {
     let clock = now.clone();
-    ClusterOptions { spread: Spread::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
+    ClusterOptions { jitter: Jitter::new(spread(now.as_ref()())), clock: WallClock::new(move || clock.as_ref()()) }
 }
 
 /// The cluster of a configuration.

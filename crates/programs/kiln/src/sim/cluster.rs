@@ -1,4 +1,4 @@
-//! The cluster of a served world: the embedded API server, or a real one, and the kubelets that the world plays.
+//! The cluster of the embedded Azure: an embedded or a real API server, and simulated kubelets.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,20 +21,19 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::folder::Folder;
 use crate::failure::Failure;
 
-/// How often the kubelets look at their machines and pods. Often enough that a boot of a minute at speed 60 is seen.
+/// Interval of the simulated kubelets. At speed 60 a boot of one minute takes one second.
 const TURN: Duration = Duration::from_secs(1);
 
-/// A cluster, ready to run.
+/// A cluster that is ready to run.
 pub(crate) struct Cluster {
     client: Client,
     clock: Clock,
     embedded: Option<(Server, Socket, Token)>,
-    /// How it is reached.
     pub(crate) kubeconfig: PathBuf,
 }
 
 impl Cluster {
-    /// The embedded cluster of a folder; in memory when the folder is not to stay.
+    /// Opens the embedded cluster of a folder, or creates one in memory if the folder is temporary.
     pub(crate) fn embedded(
         folder: &Folder,
         socket: Socket,
@@ -50,56 +49,56 @@ impl Cluster {
         };
         let server = server.with_scheduler();
         let token = Token::open(&token).map_err(Failure::input)?;
-        write_kubeconfig(&kubeconfig, reached(socket.address), &tls.ca_file, &token).map_err(Failure::input)?;
+        write_kubeconfig(&kubeconfig, client_address(socket.address), &tls.ca_file, &token).map_err(Failure::input)?;
         let client = Client::new(server.service(), "default");
         Ok(Self { client, clock, embedded: Some((server, socket, token)), kubeconfig })
     }
 
-    /// The real cluster that a kubeconfig leads to.
+    /// Connects to the real cluster of a kubeconfig.
     pub(crate) async fn real(path: &Path, wall: Timestamp) -> Result<Self, Failure> {
         let fail = |error: &dyn std::fmt::Display| Failure::file(path, error);
         let kubeconfig = std::path::absolute(path).map_err(|error| fail(&error))?;
         let read = Kubeconfig::read_from(path).map_err(|error| fail(&error))?;
         let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|error| fail(&error))?;
-        // A proxy of the environment is not meant for one's own cluster.
+        // A proxy from the environment is not meant for a local cluster.
         config.proxy_url = None;
         kiln_tls::install();
         let client = Client::try_from(config).map_err(|error| fail(&error))?;
         Ok(Self { client, clock: clock(wall), embedded: None, kubeconfig })
     }
 
-    /// Serves it where it is embedded, and plays the kubelets, until told to stop.
+    /// Serves an embedded cluster and runs the simulated kubelets until `stop` is set.
     pub(crate) async fn run(self, sim: Sim, tls: Tls, stop: watch::Receiver<bool>) {
         let Self { client, clock, embedded, .. } = self;
         if embedded.is_some()
-            && let Err(error) = kubelet::furnish(&client).await
+            && let Err(error) = kubelet::create_node_agent(&client).await
         {
-            eprintln!("the daemon set of the cluster could not be made: {error}");
+            eprintln!("warning: cannot create the daemon set of the embedded cluster: {error}");
         }
         let kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
-        let kubelets = play(kubelets, sim, clock, stop.clone());
+        let kubelets = run_kubelets(kubelets, sim, clock, stop.clone());
         match embedded {
             Some((server, socket, token)) => {
-                tokio::join!(socket.serve(server, tls.config, token, told(stop)), kubelets);
+                tokio::join!(socket.serve(server, tls.config, token, stopped(stop)), kubelets);
             }
             None => kubelets.await,
         }
     }
 }
 
-/// Ends when the stop is told, or when nobody is left to tell it.
-async fn told(mut stop: watch::Receiver<bool>) {
+/// Waits until `stop` is set or its sender is dropped.
+async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopped| *stopped).await;
 }
 
-async fn play(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watch::Receiver<bool>) {
-    let mut stop = pin!(told(stop));
+async fn run_kubelets(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watch::Receiver<bool>) {
+    let mut stop = pin!(stopped(stop));
     let mut turns = interval(TURN);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut said = String::new();
-    // Machines that cannot join, with the boot that showed it.
-    let mut outside = BTreeSet::new();
+    let mut reported = String::new();
+    // Machines that cannot join, with the number of the boot.
+    let mut not_joining = BTreeSet::new();
     loop {
         tokio::select! {
             () = &mut stop => return,
@@ -108,32 +107,32 @@ async fn play(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watch::Recei
         let machines = sim.machines();
         for machine in &machines {
             if let Some(why) = &machine.cannot_join
-                && outside.insert((machine.vm_id.clone(), machine.boots))
+                && not_joining.insert((machine.vm_id.clone(), machine.boots))
             {
-                eprintln!("{} does not join: {why}", machine.computer_name);
+                eprintln!("{} does not join the cluster: {why}", machine.computer_name);
             }
         }
         let problems = tokio::select! {
             () = &mut stop => return,
             problems = kubelets.turn(&machines, clock()) => problems,
         };
-        // A cluster that is away is told of once, not every second.
+        // Report an unreachable cluster once, not every second.
         let text = problems.first().map(ToString::to_string).unwrap_or_default();
-        if !text.is_empty() && text != said {
+        if !text.is_empty() && text != reported {
             eprintln!("{text}");
         }
-        said = text;
+        reported = text;
     }
 }
 
-/// The time of the day, counted from the program's start.
+/// Wall-clock time, advanced by the monotonic clock.
 fn clock(wall: Timestamp) -> Clock {
     let started = Instant::now();
     Arc::new(move || wall + SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX))
 }
 
-/// An address that means all addresses is reached at loopback.
-fn reached(address: SocketAddr) -> SocketAddr {
+/// The address for clients: loopback instead of the unspecified address.
+fn client_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from(Ipv6Addr::LOCALHOST),

@@ -1,4 +1,4 @@
-//! How a running embedded Azure is reached: the line that it prints when it is ready.
+//! The line that `kiln sim serve` prints when it is ready.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use kiln_sim_azure::WorldSpec;
 use kiln_sim_azure::serve::Listen;
 use serde::{Deserialize, Serialize};
 
-/// Addresses, and what a client logs in with.
+/// Addresses and credentials for clients.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Endpoint {
@@ -27,15 +27,15 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// `host` stands in the URLs of ARM and Entra.
+    /// `host` is used in the URLs of ARM and Entra.
     pub(crate) fn new(spec: &WorldSpec, host: &str, at: Listen, ca_file: &Path) -> Self {
         let arm = format!("https://{}", join(host, at.arm.port()));
         let client = spec.clients.first();
         Self {
             authority: arm.clone(),
             arm,
-            imds: plain(at.imds),
-            wire_server: plain(at.wire),
+            imds: http_url(at.imds),
+            wire_server: http_url(at.wire),
             ca_file: ca_file.to_owned(),
             tenant_id: spec.tenant_id.clone(),
             subscription_id: spec.subscription_id.clone(),
@@ -54,19 +54,19 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// The name that clients use for a listener: the given one, or what the address is called.
+/// The host name in URLs: the first name given by the user, `localhost`, or the address.
 pub(crate) fn host(names: &[String], address: IpAddr) -> String {
-    let first =
+    let is_localhost =
         |address: IpAddr| address == IpAddr::from([127, 0, 0, 1]) || address == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]);
     match names.first() {
         Some(name) => name.clone(),
-        None if first(address) || address.is_unspecified() => "localhost".to_owned(),
+        None if is_localhost(address) || address.is_unspecified() => "localhost".to_owned(),
         None => address.to_string(),
     }
 }
 
-/// Machines are told by their address, so these are addresses and not names; one that means all of them is reached at loopback.
-fn plain(at: SocketAddr) -> String {
+/// URL of the metadata service or the wire server. The services identify a VM by its address, so this is an address and not a name.
+fn http_url(at: SocketAddr) -> String {
     let address = match at.ip() {
         IpAddr::V4(address) if address.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
         IpAddr::V6(address) if address.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_is_called_by_the_given_name_or_by_its_address() {
+    fn the_host_is_the_given_name_localhost_or_the_address() {
         for (names, address, expected) in [
             (&[][..], "127.0.0.1", "localhost"),
             (&[][..], "::1", "localhost"),
@@ -95,11 +95,11 @@ mod tests {
             assert_eq!(host(names, address.parse().expect("an address")), expected, "{names:?} {address}");
         }
         assert_eq!(join("fd00::1", 1), "[fd00::1]:1");
-        assert_eq!(plain("[::]:80".parse().expect("an address")), "http://[::1]:80");
+        assert_eq!(http_url("[::]:80".parse().expect("an address")), "http://[::1]:80");
     }
 
     #[test]
-    fn the_secret_does_not_print_itself() {
+    fn debug_output_has_no_secret() {
         let listen = "127.0.0.1:1".parse().expect("an address");
         let at = Listen { arm: listen, imds: listen, wire: listen };
         let endpoint = Endpoint::new(&WorldSpec::default(), "localhost", at, Path::new("/ca.pem"));

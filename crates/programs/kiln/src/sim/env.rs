@@ -1,7 +1,7 @@
-//! `kiln sim env`: the running embedded Azure as shell variables and as a cloud of `az`.
+//! `kiln sim env`: environment variables and `az` commands for a running embedded Azure.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -9,23 +9,24 @@ use serde_json::json;
 
 use super::endpoint::Endpoint;
 use super::folder;
+use crate::answer;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "Examples:
   eval \"$(kiln sim env --state ./azure)\"
-      The Azure SDKs, az and kiln in this shell talk to the embedded Azure.
+      The Azure SDKs, az and kiln in this shell now use the embedded Azure.
   kiln sim serve > ready.json &  kiln sim env --from ready.json --output json
-      The same for a program, without a state folder.";
+      The same as JSON, without a state folder.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Env {
     #[command(flatten)]
     source: Source,
-    /// Machine whose managed identity clients get, by VM name or computer name
+    /// VM name or computer name of the machine whose managed identity is used
     #[arg(long, value_name = "NAME")]
     vm: Option<String>,
-    /// Form of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Shell)]
     output: Output,
 }
@@ -36,14 +37,14 @@ struct Source {
     /// State folder of the running embedded Azure
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// File with the line that it printed when it was ready, `-` for standard input
+    /// File with the line that `kiln sim serve` printed when it was ready, or `-` for standard input
     #[arg(long, value_name = "FILE|-")]
     from: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// Export commands, and those of `az` as comments
+    /// `export` commands, with the `az` commands as comments
     Shell,
     /// One JSON object
     Json,
@@ -62,11 +63,7 @@ pub(crate) fn run(arguments: &Env) -> Result<(), Failure> {
             format!("{}\n", json!({"variables": map, "az": lines}))
         }
     };
-    let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::failed(format_args!("standard output: {error}")))
+    answer::print(&text)
 }
 
 impl Source {
@@ -75,10 +72,10 @@ impl Source {
             (Some(folder), _) => {
                 let path = folder::endpoint(folder);
                 let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::NotFound => Failure::file(
-                        &path,
-                        "no embedded Azure is served from this folder (`kiln sim serve --state` writes this file)",
-                    ),
+                    std::io::ErrorKind::NotFound => {
+                        Failure::file(&path, "no embedded Azure is running with this state folder")
+                            .hint("start one with `kiln sim serve --state DIR`, which writes this file")
+                    }
                     _ => Failure::file(&path, error),
                 });
                 (path, text?)
@@ -87,13 +84,13 @@ impl Source {
                 let mut text = String::new();
                 std::io::stdin()
                     .read_to_string(&mut text)
-                    .map_err(|error| Failure::input(format_args!("standard input: {error}")))?;
+                    .map_err(|error| Failure::input(format_args!("cannot read standard input: {error}")))?;
                 (PathBuf::from("standard input"), text)
             }
             (None, Some(path)) => {
                 (path.clone(), std::fs::read_to_string(path).map_err(|error| Failure::file(path, error))?)
             }
-            (None, None) => return Err(Failure::input("one of `--state` and `--from` is needed")),
+            (None, None) => return Err(Failure::input("either `--state` or `--from` is required")),
         };
         serde_json::from_str(text.trim()).map_err(|error| {
             Failure::file(&path, format_args!("not the line that `kiln sim serve` prints when it is ready: {error}"))
@@ -101,10 +98,10 @@ impl Source {
     }
 }
 
-/// What the Azure SDKs, `az` and kiln look at.
+/// The variables that the Azure SDKs, `az`, kubectl and kiln read.
 fn variables(endpoint: &Endpoint, vm: Option<&str>) -> Vec<(&'static str, String)> {
     let ca = endpoint.ca_file.display().to_string();
-    // A caller of this machine has no address of a VM: it says which one it is.
+    // A caller on this host does not have the address of a VM, so the URL names the VM.
     let imds = vm.map_or_else(|| endpoint.imds.clone(), |vm| format!("{}/vm/{vm}", endpoint.imds));
     let mut all = vec![
         ("AZURE_TENANT_ID", endpoint.tenant_id.clone()),
@@ -114,12 +111,12 @@ fn variables(endpoint: &Endpoint, vm: Option<&str>) -> Vec<(&'static str, String
         ("AZURE_RESOURCE_GROUP", endpoint.resource_group.clone()),
         ("AZURE_AUTHORITY_HOST", endpoint.authority.clone()),
         ("AZURE_POD_IDENTITY_AUTHORITY_HOST", imds),
-        // The authority is none that Microsoft's instance discovery knows.
+        // Microsoft's instance discovery does not know this authority.
         ("AZURE_CORE_INSTANCE_DISCOVERY", "false".to_owned()),
         ("AZURE_CORE_COLLECT_TELEMETRY", "no".to_owned()),
         ("KILN_ARM_ENDPOINT", endpoint.arm.clone()),
         ("KILN_CA_FILE", ca.clone()),
-        // These replace the usual trust: what runs with them talks to the embedded Azure alone.
+        // These replace the system's trust store, so programs with these variables can only talk to the embedded Azure.
         ("REQUESTS_CA_BUNDLE", ca.clone()),
         ("CURL_CA_BUNDLE", ca.clone()),
         ("SSL_CERT_FILE", ca),
@@ -131,7 +128,7 @@ fn variables(endpoint: &Endpoint, vm: Option<&str>) -> Vec<(&'static str, String
     all
 }
 
-/// Registering and using the cloud with `az`. The secret comes from the environment.
+/// Commands that register the cloud and log in with `az`. The secret is taken from the environment.
 fn az(endpoint: &Endpoint) -> Vec<Vec<Word>> {
     let fixed = |words: &[&str]| words.iter().map(|word| Word::Text((*word).to_owned())).collect::<Vec<_>>();
     let mut register = fixed(&["az", "cloud", "register", "--name", "kiln"]);
@@ -160,7 +157,7 @@ fn shell(variables: &[(&'static str, String)], commands: &[Vec<Word>]) -> String
     for (name, value) in variables {
         let _ = writeln!(text, "export {name}={}", quote(value));
     }
-    text.push_str("# For az, once, in a configuration folder of its own (export AZURE_CONFIG_DIR=DIR):\n");
+    text.push_str("# For az, run these once, with a separate configuration folder (export AZURE_CONFIG_DIR=DIR):\n");
     for command in commands {
         let _ = writeln!(text, "# {}", line(command));
     }
@@ -175,7 +172,7 @@ fn line(words: &[Word]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a POSIX shell reads it back.
+/// Quotes a word for a POSIX shell.
 fn quote(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@%+".contains(&byte);
     if !text.is_empty() && text.bytes().all(plain) {
@@ -190,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_quoted_so_that_a_shell_reads_it_back() {
+    fn words_are_quoted_for_a_posix_shell() {
         for (word, quoted) in [
             ("a-b", "a-b"),
             ("", "''"),

@@ -1,4 +1,4 @@
-//! The state folder: the world's file, its log, the certificates, and while it runs how it is reached.
+//! The state folder: world file, log, certificates, and the endpoint while the embedded Azure runs.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -16,21 +16,18 @@ const TLS: &str = "tls";
 const KUBECONFIG: &str = "kubeconfig";
 const TOKEN: &str = "token";
 
-/// The world of a folder: what it holds already, or what the user gave.
+/// The world in the state folder, otherwise the one given by the user, otherwise the default.
 pub(crate) fn world(folder: Option<&Path>, given: Option<(&Path, WorldSpec)>) -> Result<WorldSpec, Failure> {
-    let kept = match folder {
+    let existing = match folder {
         Some(folder) => read_world(&folder.join(WORLD))?,
         None => None,
     };
-    match (kept, given) {
-        (Some((path, kept)), Some((file, given))) if kept != given => Err(Failure::file(
-            file,
-            format_args!(
-                "this is not the world that {} holds; leave `--world` out to go on with that one, or take another `--state`",
-                path.display()
-            ),
-        )),
-        (Some((_, kept)), _) => Ok(kept),
+    match (existing, given) {
+        (Some((path, existing)), Some((file, given))) if existing != given => {
+            Err(Failure::file(file, format_args!("differs from the world in {}", path.display()))
+                .hint("omit `--world` to continue with the existing world, or use another `--state` folder"))
+        }
+        (Some((_, existing)), _) => Ok(existing),
         (None, Some((_, given))) => Ok(given),
         (None, None) => Ok(WorldSpec::default()),
     }
@@ -47,22 +44,22 @@ fn read_world(path: &Path) -> Result<Option<(PathBuf, WorldSpec)>, Failure> {
     }
 }
 
-/// A folder in use.
+/// The folder of a running embedded Azure.
 pub(crate) enum Folder {
-    /// Gone when the program ends.
+    /// Deleted when the program ends.
     Temporary(TempDir),
-    /// The user's own. What this start added is taken away again if the start fails.
+    /// A folder of the user. If the start fails, the files that it added are deleted.
     Kept { path: PathBuf, added: Vec<PathBuf> },
 }
 
 impl Folder {
-    /// The folder, made if need be, with the world's file in it.
+    /// Creates the folder if necessary and writes the world file.
     pub(crate) fn open(path: Option<&Path>, spec: &WorldSpec) -> Result<Self, Failure> {
         let Some(path) = path else {
             let folder = tempfile::Builder::new().prefix("kiln-sim-").tempdir();
             return folder
                 .map(Self::Temporary)
-                .map_err(|error| Failure::failed(format_args!("temporary folder: {error}")));
+                .map_err(|error| Failure::failed(format_args!("cannot create a temporary folder: {error}")));
         };
         let path = std::path::absolute(path).map_err(|error| Failure::file(path, error))?;
         let mut added: Vec<PathBuf> = [WORLD, "world.log", TLS, "cluster.log", TOKEN, KUBECONFIG]
@@ -78,7 +75,7 @@ impl Folder {
         let world = path.join(WORLD);
         if !world.exists() {
             let text = serde_json::to_string_pretty(spec).map_err(|error| Failure::file(&world, error))?;
-            private(&world, &text)?;
+            write_private(&world, &text)?;
         }
         Ok(folder)
     }
@@ -90,29 +87,29 @@ impl Folder {
         }
     }
 
-    /// Where the certificates are.
+    /// The folder of the certificates.
     pub(crate) fn tls(&self) -> PathBuf {
         self.path().join(TLS)
     }
 
-    /// Where the way into the cluster is written, and what opens it.
+    /// The paths of the kubeconfig and of its token.
     pub(crate) fn kubeconfig(&self) -> (PathBuf, PathBuf) {
         (self.path().join(KUBECONFIG), self.path().join(TOKEN))
     }
 
-    /// Whatever comes, nothing in the folder is taken away.
-    pub(crate) fn leave(&mut self) {
+    /// Keeps all files, even if the start fails.
+    pub(crate) fn keep(&mut self) {
         if let Self::Kept { added, .. } = self {
             added.clear();
         }
     }
 
-    /// The start worked: what it added stays. The line that says how to reach the world is kept beside it.
-    pub(crate) fn announce(&mut self, line: &str) -> Result<(), Failure> {
+    /// Called after a successful start: keeps the added files and writes the endpoint file.
+    pub(crate) fn write_endpoint(&mut self, line: &str) -> Result<(), Failure> {
         let Self::Kept { path, added } = self else { return Ok(()) };
         let endpoint = path.join(ENDPOINT);
-        private(&endpoint, &format!("{line}\n"))?;
-        // From here on only what leads to a server that is no more goes when the program ends.
+        write_private(&endpoint, &format!("{line}\n"))?;
+        // When the program ends, only the files that point to the server are deleted.
         *added = vec![endpoint, path.join(KUBECONFIG)];
         Ok(())
     }
@@ -122,19 +119,19 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let Self::Kept { added, .. } = self else { return };
         for path in added {
-            // What is not there was not made; what cannot be removed is named by the error that brought us here, if any.
+            // A missing file was never created. Other errors are ignored: the error that ended the program matters more.
             let _ = if path.is_dir() { fs::remove_dir_all(&*path) } else { fs::remove_file(&*path) };
         }
     }
 }
 
-/// How the world of a state folder is reached, if one is served.
+/// The endpoint file of a state folder. It exists while the embedded Azure runs.
 pub(crate) fn endpoint(folder: &Path) -> PathBuf {
     folder.join(ENDPOINT)
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
-fn private(path: &Path, text: &str) -> Result<(), Failure> {
+/// Writes a file with mode 0600 atomically.
+fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let fail = |error| Failure::file(path, error);
     let new = path.with_extension("new");
     match fs::remove_file(&new) {

@@ -1,4 +1,4 @@
-//! `kiln sim`: the embedded Azure as a program.
+//! `kiln sim`: serves the embedded Azure and Kubernetes to other programs.
 
 mod cluster;
 mod endpoint;
@@ -14,13 +14,13 @@ use crate::failure::Failure;
 pub(crate) const EXAMPLES: &str = "Examples:
   kiln sim serve --state ./azure &
   eval \"$(kiln sim env --state ./azure)\"
-      az, the SDKs, kubectl and kiln in this shell talk to the embedded Azure and its cluster.";
+      az, the Azure SDKs, kubectl and kiln in this shell now use the embedded Azure and its cluster.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
     /// Serve an embedded Azure until SIGTERM or Ctrl-C
     Serve(serve::Serve),
-    /// Print what points clients at a running embedded Azure
+    /// Print environment variables for clients of a running embedded Azure
     Env(env::Env),
 }
 

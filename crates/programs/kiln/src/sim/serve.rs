@@ -1,7 +1,6 @@
 //! `kiln sim serve`.
 
 use std::fs;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -16,33 +15,34 @@ use tokio::sync::watch;
 use super::cluster::Cluster;
 use super::endpoint::{self, Endpoint};
 use super::folder::{self, Folder};
+use crate::answer;
 use crate::failure::Failure;
 use crate::stop::Stop;
 
 const EXAMPLES: &str = "Examples:
   kiln sim serve
-      A pool of ten nodes in memory, one world minute per second, on free ports of this machine.
+      A pool of ten nodes in memory, one simulated minute per second, on free ports of this host.
   kiln sim serve --state ./azure --listen 127.0.0.1:8443
-      The same, kept in a folder: what was acknowledged is there again after a crash.
+      The same with state in a folder. Acknowledged changes survive a crash.
   kiln sim serve --kubeconfig ~/.kube/config
-      The machines of the world become nodes of a cluster of yours.
+      The simulated machines become nodes of an existing cluster.
   kiln sim serve --world world.yaml --faults faults.yaml --speed instant --seed 7
-      A world of your own where nothing takes time and the same things always go wrong.
+      A custom world in which operations take no time and faults are reproducible.
 
-When it is ready it prints one line of JSON: arm, authority, imds, wireServer, caFile, tenantId, subscriptionId,
-clientId, clientSecret, resourceGroup, location, kubeconfig. `kiln sim env` makes shell variables of it. Logs go to
-standard error.";
+When it is ready, it prints one line of JSON with arm, authority, imds, wireServer, caFile, tenantId, subscriptionId,
+clientId, clientSecret, resourceGroup, location and kubeconfig. `kiln sim env` converts it to shell variables. Logs are
+written to standard error.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// World file (YAML or JSON); without one, or with an empty one, the default world
+    /// World file (YAML or JSON) [default: a pool of ten nodes]
     #[arg(long, value_name = "FILE")]
     world: Option<PathBuf>,
-    /// Folder that keeps the world and its certificates
+    /// Folder for the state and the certificates [default: in memory]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Address for ARM and Entra (TLS); port 0 takes a free one
+    /// Address for ARM and Entra (TLS); port 0 selects a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Address for the metadata service [default: the IP address of --listen, a free port]
@@ -51,25 +51,25 @@ pub(crate) struct Serve {
     /// Address for the wire server [default: the IP address of --listen, a free port]
     #[arg(long, value_name = "ADDR")]
     wire_listen: Option<SocketAddr>,
-    /// Address for the embedded API server of Kubernetes [default: the IP address of --listen, a free port]
+    /// Address for the embedded Kubernetes API server [default: the IP address of --listen, a free port]
     #[arg(long, value_name = "ADDR", conflicts_with = "kubeconfig")]
     kube_listen: Option<SocketAddr>,
-    /// Use the cluster that this file leads to, not an embedded one
+    /// Use the cluster of this kubeconfig instead of the embedded one
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Allow addresses that other machines can reach: whoever reaches them rules this Azure
+    /// Allow addresses that other machines can reach; anyone who can connect has full access
     #[arg(long)]
     allow_remote: bool,
-    /// Another name of this machine for the certificate; the first one is used in URLs
+    /// Additional host name for the certificate; the first one is used in URLs
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// World seconds per second, or `instant`
+    /// Simulated seconds per second, or `instant`
     #[arg(long, value_name = "FACTOR|instant", default_value = "60")]
     speed: Speed,
     /// Fault plan (YAML)
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Makes what looks random: the same seed gives the same world
+    /// Seed for random values; the same seed gives the same world
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Log each request to standard error
@@ -92,9 +92,9 @@ pub(crate) fn run(arguments: &Serve, now: Timestamp) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
+        .map_err(|error| Failure::failed(format_args!("cannot start the async runtime: {error}")))?;
     let served = runtime.block_on(serve(arguments, listen, spec, options));
-    // A connection that did not end in its grace is cut here.
+    // Closes connections that are still open after the grace period.
     runtime.shutdown_background();
     served
 }
@@ -102,15 +102,15 @@ pub(crate) fn run(arguments: &Serve, now: Timestamp) -> Result<(), Failure> {
 async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Options) -> Result<(), Failure> {
     let stop = Stop::new()?;
     let sockets = Sockets::bind(listen).await.map_err(Failure::input)?;
-    let place = match &arguments.kubeconfig {
-        Some(path) => Place::Real(Cluster::real(path, options.wall).await?),
-        None => Place::Embedded(Socket::bind(arguments.kube_listener()?).await.map_err(Failure::input)?),
+    let target = match &arguments.kubeconfig {
+        Some(path) => Target::Real(Cluster::real(path, options.wall).await?),
+        None => Target::Embedded(Socket::bind(arguments.kube_listener()?).await.map_err(Failure::input)?),
     };
     let mut folder = Folder::open(arguments.state.as_deref(), &spec)?;
     let host = endpoint::host(&arguments.names, listen.arm.ip());
     let names: Vec<String> =
-        arguments.names.iter().cloned().chain([host.clone()]).chain(own_address(listen.arm.ip())).collect();
-    // The world first: whoever holds it holds the folder, certificates and all.
+        arguments.names.iter().cloned().chain([host.clone()]).chain(address_name(listen.arm.ip())).collect();
+    // Open the world first: its lock protects the whole folder, including the certificates.
     let (wall, seed) = (options.wall, options.seed);
     let sim = match &arguments.state {
         Some(_) => Sim::open(folder.path(), spec.clone(), options),
@@ -118,8 +118,8 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
     };
     let sim = sim.map_err(|error| {
         if let OpenError::Log(JournalError::Locked { .. }) = &error {
-            // Another start was quicker, and what is in the folder is its own.
-            folder.leave();
+            // Another process uses the folder, so the files are not ours to delete.
+            folder.keep();
         }
         match (&error, &arguments.world) {
             (OpenError::World(problem), Some(path)) => Failure::file(path, problem),
@@ -127,15 +127,15 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
         }
     })?;
     let tls = Tls::open(&folder.tls(), &names, wall).map_err(Failure::input)?;
-    let cluster = match place {
-        Place::Real(cluster) => cluster,
-        Place::Embedded(socket) => Cluster::embedded(&folder, socket, &tls, seed, wall)?,
+    let cluster = match target {
+        Target::Real(cluster) => cluster,
+        Target::Embedded(socket) => Cluster::embedded(&folder, socket, &tls, seed, wall)?,
     };
     let mut endpoint = Endpoint::new(&spec, &host, sockets.addresses, &tls.ca_file);
     endpoint.kubeconfig = Some(cluster.kubeconfig.clone());
     let line = serde_json::to_string(&endpoint).map_err(|error| Failure::failed(format_args!("{error}")))?;
-    folder.announce(&line)?;
-    announce(&line)?;
+    folder.write_endpoint(&line)?;
+    answer::print(&format!("{line}\n"))?;
     eprintln!(
         "serving ARM and Entra at {}, the metadata service at {}, the wire server at {}",
         endpoint.arm, endpoint.imds, endpoint.wire_server
@@ -152,18 +152,10 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
     Ok(())
 }
 
-/// Where the nodes of the world register.
-enum Place {
+/// The cluster in which the simulated machines register.
+enum Target {
     Real(Cluster),
     Embedded(Socket),
-}
-
-/// Whoever started us waits for this line.
-fn announce(line: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}")
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::failed(format_args!("standard output: {error}")))
 }
 
 fn parse<T>(option: &str, path: &Path, parser: fn(&str, &str) -> Result<T, String>) -> Result<T, Failure> {
@@ -172,18 +164,18 @@ fn parse<T>(option: &str, path: &Path, parser: fn(&str, &str) -> Result<T, Strin
     parser(&name, &text).map_err(Failure::input)
 }
 
-/// An address that means all addresses is no name.
-fn own_address(address: IpAddr) -> Option<String> {
+/// The listen address as a name for the certificate, unless it is the unspecified address.
+fn address_name(address: IpAddr) -> Option<String> {
     (!address.is_unspecified()).then(|| address.to_string())
 }
 
 impl Serve {
     fn listeners(&self) -> Result<Listen, Failure> {
-        let beside = SocketAddr::new(self.listen.ip(), 0);
+        let free_port = SocketAddr::new(self.listen.ip(), 0);
         let listen = Listen {
             arm: self.listen,
-            imds: self.imds_listen.unwrap_or(beside),
-            wire: self.wire_listen.unwrap_or(beside),
+            imds: self.imds_listen.unwrap_or(free_port),
+            wire: self.wire_listen.unwrap_or(free_port),
         };
         for (option, address) in
             [("--listen", listen.arm), ("--imds-listen", listen.imds), ("--wire-listen", listen.wire)]
@@ -203,9 +195,8 @@ impl Serve {
         if address.ip().to_canonical().is_loopback() || self.allow_remote {
             return Ok(());
         }
-        Err(Failure::input(format_args!(
-            "{option} {address}: other machines can reach this address; say `--allow-remote` if that is meant, or take {}",
-            SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()))
-        )))
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
+        Err(Failure::input(format_args!("{option} {address}: other machines can reach this address"))
+            .hint(format_args!("use `{local}`, or allow remote access with `--allow-remote`")))
     }
 }

@@ -6,7 +6,7 @@ use crate::azure::Azure;
 use crate::session::{POOL, Session};
 
 #[test]
-fn az_makes_an_image_version_from_a_snapshot_and_removes_all_of_it() {
+fn az_creates_an_image_version_from_a_snapshot_and_deletes_everything() {
     let session = Session::logged_in(Azure::default());
     let gallery = session.json("sig create --gallery-name SIG_kubernetes --description images");
     assert_eq!(gallery["provisioningState"], "Succeeded");

@@ -1,4 +1,4 @@
-//! Logging in.
+//! Login.
 
 use crate::azure::Azure;
 use crate::session::{POOL, Session};
@@ -19,17 +19,17 @@ fn az_logs_in_as_a_service_principal() {
     let groups = session.run(&["group", "list", "--query", "[].name", "--output", "json"]).success().json();
     assert_eq!(groups[0], session.key("resourceGroup"));
     let _ = session.run(&["logout"]).success();
-    let nobody = session.run(&["account", "show"]);
-    assert_eq!(nobody.code, Some(1), "{nobody}");
+    let rejected = session.run(&["account", "show"]);
+    assert_eq!(rejected.code, Some(1), "{rejected}");
 }
 
 #[test]
-fn az_logs_in_with_the_managed_identity_of_a_machine() {
-    // It asks a metadata service.
-    testkit::private().inside(logs_in_with_the_identity_of_a_machine);
+fn az_logs_in_with_a_managed_identity() {
+    // `az` queries a metadata service.
+    testkit::private().inside(log_in_with_managed_identity);
 }
 
-fn logs_in_with_the_identity_of_a_machine() {
+fn log_in_with_managed_identity() {
     let session = Session::new(Azure::default());
     let host = format!("{}/vm/{POOL}000000", session.key("imds"));
     let variables = [("AZURE_POD_IDENTITY_AUTHORITY_HOST", host.as_str())];
@@ -39,6 +39,6 @@ fn logs_in_with_the_identity_of_a_machine() {
     let group = session.key("resourceGroup");
     let pool = session.run_with(&["vmss", "show", "--name", POOL, "--resource-group", group], &variables);
     assert_eq!(pool.success().json()["name"], POOL);
-    let other = session.run_with(&["login", "--identity", "--client-id", "nobody"], &variables);
+    let other = session.run_with(&["login", "--identity", "--client-id", "unknown"], &variables);
     assert_ne!(other.code, Some(0), "{other}");
 }

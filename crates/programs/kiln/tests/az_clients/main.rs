@@ -1,4 +1,4 @@
-//! The real `az` against `kiln sim serve`. Each command costs seconds, so a test is a theme and not a rule.
+//! The real `az` against `kiln sim serve`. Each command takes seconds, so a test covers a whole topic.
 
 #[path = "../azure/mod.rs"]
 mod azure;

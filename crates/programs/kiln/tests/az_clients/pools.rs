@@ -6,7 +6,7 @@ use crate::azure::Azure;
 use crate::session::{POOL, Session};
 
 #[test]
-fn az_lists_instances_over_pages_and_switches_them_off_and_on() {
+fn az_lists_instances_across_pages_and_stops_and_starts_them() {
     let session = Session::logged_in(Azure::default().world("pageSize: 3\n"));
     assert_eq!(session.json("vmss list --query [].name"), json!([POOL]));
     let ids = session.json(&format!("vmss list-instances --name {POOL} --query [].instanceId"));
@@ -33,7 +33,7 @@ fn az_lists_instances_over_pages_and_switches_them_off_and_on() {
 }
 
 #[test]
-fn az_changes_a_model_and_what_it_leaves_out_stays() {
+fn az_changes_a_model_and_omitted_fields_are_kept() {
     let session = Session::logged_in(Azure::default());
     let image = || {
         session.json(&format!("vmss show --name {POOL} --query virtualMachineProfile.storageProfile.imageReference"))
@@ -42,12 +42,12 @@ fn az_changes_a_model_and_what_it_leaves_out_stays() {
     assert_eq!(before["publisher"].as_str().map(str::is_empty), Some(false), "{before}");
     let names = session.json(&format!("vmss extension list --vmss-name {POOL} --query [].name"));
     assert_eq!(names, json!(["vmssCSE", "computeAksLinuxBilling"]));
-    // The command sends the whole model without its image.
+    // This command sends the whole model without its image.
     session.done(&format!("vmss extension delete --vmss-name {POOL} --name vmssCSE"));
     assert_eq!(image(), before);
     let names = session.json(&format!("vmss extension list --vmss-name {POOL} --query [].name"));
     assert_eq!(names, json!(["computeAksLinuxBilling"]));
-    // This one sends location and size alone.
+    // This command sends only location and size.
     session.done(&format!("vmss scale --name {POOL} --new-capacity 11"));
     let pool = session.json(&format!("vmss show --name {POOL}"));
     assert_eq!((&pool["sku"]["capacity"], &pool["tags"]["poolName"]), (&json!(11), &json!("agentpool1")));

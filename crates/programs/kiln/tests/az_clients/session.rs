@@ -1,4 +1,4 @@
-//! A shell with `az` in it: a configuration of its own, and the embedded Azure as its cloud.
+//! A session of `az` with its own configuration and the embedded Azure as its cloud.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -6,7 +6,7 @@ use testkit::Finished;
 
 use crate::azure::{Azure, Running};
 
-/// The pool of the default world.
+/// The pool of the default world file.
 pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 
 pub(crate) struct Session {
@@ -15,7 +15,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Registers the cloud and selects it. Nobody is logged in.
+    /// Registers the cloud and selects it, without a login.
     #[track_caller]
     pub(crate) fn new(azure: Azure) -> Self {
         let session = Self { azure: azure.start(), configuration: TempDir::new().unwrap() };
@@ -35,7 +35,7 @@ impl Session {
         session
     }
 
-    /// Logged in as the world's first service principal.
+    /// Logs in as the first service principal.
     #[track_caller]
     pub(crate) fn logged_in(azure: Azure) -> Self {
         let session = Self::new(azure);
@@ -49,31 +49,31 @@ impl Session {
         self.run(&["login", "--service-principal", "--username", client, "--password", secret, "--tenant", tenant])
     }
 
-    /// A text of the ready line.
+    /// A string of the ready line.
     #[track_caller]
     pub(crate) fn key(&self, name: &str) -> &str {
         self.azure.sim.key(name)
     }
 
-    /// Runs a command; whether it failed is for the caller to judge.
+    /// Runs a command. The caller checks whether it failed.
     #[track_caller]
     pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         self.run_with(arguments, &[])
     }
 
-    /// The same, with more variables.
+    /// Like [`Self::run`], with additional environment variables.
     #[track_caller]
     pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
         let mut all = vec![
             ("REQUESTS_CA_BUNDLE", self.key("caFile")),
-            // The authority is none that instance discovery knows.
+            // Instance discovery does not know the authority.
             ("AZURE_CORE_INSTANCE_DISCOVERY", "false"),
         ];
         all.extend_from_slice(variables);
         testkit::az(self.configuration.path(), arguments, &all)
     }
 
-    /// Runs a command line in the resource group and gives what it prints; words are separated by spaces.
+    /// Runs a command line, split at spaces, in the resource group.
     #[track_caller]
     pub(crate) fn in_group(&self, line: &str) -> Finished {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -81,13 +81,13 @@ impl Session {
         self.run(&words)
     }
 
-    /// The same for a command that must succeed and print JSON.
+    /// Like [`Self::in_group`], for a command that must succeed and print JSON.
     #[track_caller]
     pub(crate) fn json(&self, line: &str) -> Value {
         self.in_group(line).success().json()
     }
 
-    /// The same for a command whose output is of no interest.
+    /// Like [`Self::in_group`], for a command that must succeed.
     #[track_caller]
     pub(crate) fn done(&self, line: &str) {
         let _ = self.in_group(line).success();

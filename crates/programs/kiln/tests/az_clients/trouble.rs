@@ -1,4 +1,4 @@
-//! What goes wrong, as `az` tells it.
+//! Errors as `az` reports them.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::azure::Azure;
 use crate::session::{POOL, Session};
 
 #[test]
-fn az_waits_and_tries_again_when_it_is_throttled() {
+fn az_waits_and_retries_when_throttled() {
     let faults = "faults:
 - {kind: throttled-arm, method: GET, type: Microsoft.Compute/virtualMachineScaleSets, times: 1}
 - {kind: throttled-compute, method: GET, type: Microsoft.Compute/virtualMachineScaleSets, times: 2}\n";
@@ -17,7 +17,7 @@ fn az_waits_and_tries_again_when_it_is_throttled() {
 }
 
 #[test]
-fn az_polls_an_operation_that_takes_time() {
+fn az_polls_a_long_operation() {
     let session = Session::logged_in(Azure::default().world("profile: {gallery: 1800}\n").speed("600"));
     let finished = session.in_group("sig create --gallery-name slow --debug").success();
     assert_eq!(finished.json()["provisioningState"], "Succeeded");
@@ -25,7 +25,7 @@ fn az_polls_an_operation_that_takes_time() {
 }
 
 #[test]
-fn az_tells_errors_by_code_sentence_and_exit_code() {
+fn az_reports_errors_with_code_message_and_exit_code() {
     let faults = "faults:
 - {kind: allocation-failed, type: Microsoft.Compute/virtualMachineScaleSets, action: start}
 - {kind: zrs-not-supported, method: PUT, type: Microsoft.Compute/galleries/images/versions}\n";
@@ -45,8 +45,8 @@ fn az_tells_errors_by_code_sentence_and_exit_code() {
     session.done(&format!("vmss stop --name {POOL} --instance-ids 0"));
     expect(&format!("vmss restart --name {POOL} --instance-ids 0"), 1, "(OperationNotAllowed)");
     expect(&format!("vmss start --name {POOL} --instance-ids 0"), 1, "(AllocationFailed) Allocation failed.");
-    session.done("sig create --gallery-name line");
-    let definition = "--gallery-name line --gallery-image-definition image";
+    session.done("sig create --gallery-name images");
+    let definition = "--gallery-name images --gallery-image-definition image";
     session.done(&format!("sig image-definition create {definition} --publisher p --offer o --sku s --hyper-v-generation V1 --os-type Linux --os-state generalized"));
     let disk = session.in_group(&format!(
         "vmss show --name {POOL} --instance-id 0 --query storageProfile.osDisk.managedDisk.id --output tsv"

@@ -1,4 +1,4 @@
-//! The prototype operation on virtual machines: disks of their own, a kernel of their own, an address by DHCP.
+//! The prototype operation on virtual machines, with their own disks and kernels and addresses by DHCP.
 
 #[path = "../e2e_local/cluster.rs"]
 mod cluster;
@@ -21,22 +21,21 @@ use std::time::Duration;
 
 use cluster::Cluster;
 use image::KILN_IMAGE;
-use inside::{KILN, in_world, node_root, root_of};
-use machines::{kiln, machines, said, text};
-use test_deps::Part;
+use inside::{KILN, in_sandbox, node_root, root_of};
+use machines::{kiln, machines, output_of, text};
+use test_deps::TestDep;
 
-/// How many seconds an emulated machine may take from switching on to a node that is ready. One on an idle computer takes one or two
-/// minutes.
-const PATIENCE: u32 = 900;
+/// The limit in seconds from the start of an emulated machine to a Ready node. On an idle host it takes one or two minutes.
+const READY_SECONDS: u32 = 900;
 
-/// A day on which no version was made yet.
+/// A day without an image version.
 const LATER: &str = "2099-01-01T12:00:00Z";
 
-/// What the lines of a report say, before the ancestry.
-const SAID: [&str; 6] =
+/// The lines of a report before the ancestry.
+const REPORTED: [&str; 6] =
     ["host name", "machine id", "firmware's id", "recorded machine", "kubelet's certificate", "ssh host key"];
 
-/// A process that ends with the test.
+/// A process that is killed when the test ends.
 struct Background(Child);
 
 impl Drop for Background {
@@ -46,7 +45,7 @@ impl Drop for Background {
     }
 }
 
-fn captured(state: &Path) -> bool {
+fn has_snapshot(state: &Path) -> bool {
     let documents = fs::read_dir(state.join("snapshots")).into_iter().flatten().flatten();
     documents.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".json"))
 }
@@ -58,7 +57,7 @@ fn prototype(cluster: &Cluster, words: &[&str]) -> Command {
     command
 }
 
-/// The last that a machine of this name told of itself.
+/// The last report of a machine.
 fn report(cluster: &Cluster, node: &str) -> Option<String> {
     let all = cluster.join.seen().into_iter().filter(|request| request.target == "/report");
     let mut texts = all.map(|request| String::from_utf8_lossy(&request.body).into_owned());
@@ -67,15 +66,15 @@ fn report(cluster: &Cluster, node: &str) -> Option<String> {
 
 #[track_caller]
 fn wait_ready(cluster: &Cluster, node: &str) -> Vec<String> {
-    Cluster::wait(&format!("`{node}` is ready"), PATIENCE, || {
+    Cluster::wait(&format!("`{node}` is ready"), READY_SECONDS, || {
         let known = cluster.get(&["node", node])?["spec"]["providerID"].is_string();
         (known && cluster.is_ready(node)).then_some(())
     });
-    let report = Cluster::wait(&format!("`{node}` told who it is"), PATIENCE, || report(cluster, node));
+    let report = Cluster::wait(&format!("`{node}` reported its identity"), READY_SECONDS, || report(cluster, node));
     report.lines().map(str::to_owned).collect()
 }
 
-/// The pool made larger: what the new nodes told of themselves, once they are ready.
+/// Scales the pool out and returns the reports of the new nodes, once they are Ready.
 #[track_caller]
 fn grow(cluster: &Cluster, count: &str) -> BTreeMap<String, Vec<String>> {
     let before = machines();
@@ -85,13 +84,13 @@ fn grow(cluster: &Cluster, count: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_the_donors_token_revoked() {
-    let name = "captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_the_donors_token_revoked";
-    in_world(name, |state| {
+fn clones_of_clones_join_as_virtual_machines_after_the_donors_token_was_revoked() {
+    let name = "clones_of_clones_join_as_virtual_machines_after_the_donors_token_was_revoked";
+    in_sandbox(name, |state| {
         let cluster = Cluster::start(&state.join("kube"));
-        let (lab, tools) = (root_of(Part::LabRoot), root_of(Part::LabTools));
+        let (kernel, tools) = (root_of(TestDep::BenchRoot), root_of(TestDep::BenchTools));
         let address = cluster.join.address().to_string();
-        let base = disk::make_disk(&state.join("image"), &node_root(), &lab, &tools, &address);
+        let base = disk::create_disk(&state.join("image"), &node_root(), &kernel, &tools, &address);
         let document = state.join("node.json");
         fs::write(&document, cluster.document().to_string()).expect("written");
         let mut nodes = Command::new(KILN);
@@ -105,38 +104,38 @@ fn captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_
         let words = ["update", "--target-node", "vms000000", "--no-original", "--allow-empty-pool"];
         let mut run = prototype(&cluster, &words);
         let mut run = Background(run.stdout(Stdio::inherit()).spawn().expect("kiln runs"));
-        while !captured(state) {
-            assert!(run.0.try_wait().expect("a child").is_none(), "nothing was captured");
+        while !has_snapshot(state) {
+            assert!(run.0.try_wait().expect("a child").is_none(), "no snapshot was created");
             thread::sleep(Duration::from_millis(5));
         }
         drop(run);
         cluster.revoke("first0");
         cluster.rotate("second", "fedcba9876543210");
         let resumed = prototype(&cluster, &["resume"]).output().expect("kiln runs");
-        assert!(resumed.status.success(), "{}", said(&resumed));
+        assert!(resumed.status.success(), "{}", output_of(&resumed));
 
         let clones = grow(&cluster, "3");
         assert_eq!(clones.len(), 2, "{:?}", clones.keys());
         let parent = clones.keys().next().expect("two").clone();
 
-        // On another day the clone is the donor.
+        // On the next day, the clone is the donor.
         let again = prototype(&cluster, &["update", "--target-node", &parent, "--now", LATER]).output().expect("runs");
-        assert!(again.status.success(), "{}", said(&again));
+        assert!(again.status.success(), "{}", output_of(&again));
         let grandchildren = grow(&cluster, "4");
         assert_eq!(grandchildren.len(), 1, "{:?}", grandchildren.keys());
 
         let (donors, all) = ([("vms000000".to_owned(), donor)], machines());
-        let told: BTreeMap<String, Vec<String>> = donors.into_iter().chain(clones).chain(grandchildren).collect();
-        for (place, what) in SAID.into_iter().enumerate() {
-            let mut values: Vec<&str> = told.values().filter_map(|lines| Some(lines.get(place)?.as_str())).collect();
+        let reports: BTreeMap<String, Vec<String>> = donors.into_iter().chain(clones).chain(grandchildren).collect();
+        for (line, what) in REPORTED.into_iter().enumerate() {
+            let mut values: Vec<&str> = reports.values().filter_map(|lines| Some(lines.get(line)?.as_str())).collect();
             assert!(values.iter().all(|value| !value.is_empty()), "{what}: {values:?}");
             values.sort_unstable();
             values.dedup();
-            assert_eq!(values.len(), told.len(), "{what}: {told:?}");
+            assert_eq!(values.len(), reports.len(), "{what}: {reports:?}");
         }
-        for (node, lines) in &told {
+        for (node, lines) in &reports {
             let own = text(&all[node], "vmId");
-            assert!(lines[2].eq_ignore_ascii_case(&own), "the firmware of `{node}` says so: {lines:?}");
+            assert!(lines[2].eq_ignore_ascii_case(&own), "the firmware of `{node}`: {lines:?}");
             let ancestors: &[&str] = match node.as_str() {
                 "vms000000" => &[],
                 "vms000001" | "vms000002" => &["vms000000"],
@@ -144,7 +143,7 @@ fn captured_disks_and_those_of_clones_become_virtual_machines_of_their_own_with_
             };
             for ancestor in ancestors {
                 let id = text(&all[*ancestor], "vmId");
-                assert!(lines[SAID.len()..].iter().any(|line| line.contains(&id)), "{id} in `{node}`: {lines:?}");
+                assert!(lines[REPORTED.len()..].iter().any(|line| line.contains(&id)), "{id} in `{node}`: {lines:?}");
             }
         }
     });

@@ -1,11 +1,11 @@
-//! An embedded Azure as a test wants it.
+//! A `kiln sim serve` process for tests.
 
 use std::fs;
 
 use tempfile::TempDir;
 use testkit::{Kiln, SimProcess};
 
-/// What the embedded Azure is started with. Instant and without faults unless told otherwise.
+/// The options of the process. Default: speed `instant`, no faults.
 #[derive(Default)]
 pub(crate) struct Azure {
     world: Option<String>,
@@ -13,32 +13,32 @@ pub(crate) struct Azure {
     speed: Option<String>,
 }
 
-/// A running one. Its process and its files end with this value, in this order.
+/// A running process. It is stopped before its files are deleted.
 pub(crate) struct Running {
     pub(crate) sim: SimProcess,
     _folder: TempDir,
 }
 
 impl Azure {
-    /// With this world file.
+    /// Sets the world file.
     pub(crate) fn world(mut self, yaml: &str) -> Self {
         self.world = Some(yaml.to_owned());
         self
     }
 
-    /// With this fault plan.
+    /// Sets the fault plan.
     pub(crate) fn faults(mut self, yaml: &str) -> Self {
         self.faults = Some(yaml.to_owned());
         self
     }
 
-    /// With time that passes: so many world seconds in a real one.
+    /// Sets the speed: simulated seconds per real second.
     pub(crate) fn speed(mut self, factor: &str) -> Self {
         self.speed = Some(factor.to_owned());
         self
     }
 
-    /// Starts it.
+    /// Starts the process.
     #[track_caller]
     pub(crate) fn start(self) -> Running {
         let folder = TempDir::new().unwrap();

@@ -1,30 +1,30 @@
-//! Mistakes are named by file, line, column and path.
+//! Errors name file, line, column and path.
 
 use crate::fixture::Folder;
 
-/// A file and what is wrong with it.
-const MISTAKES: [(&str, &str, &str); 18] = [
+/// File name, content and expected error.
+const CASES: [(&str, &str, &str); 18] = [
     (
         "settings.yaml",
         "location: eastus\nlocatoin: x\n",
-        "settings.yaml:2:11: at `locatoin`: there is no field `locatoin`; `location` may be meant",
+        "settings.yaml:2:11: at `locatoin`: unknown field `locatoin`; did you mean `location`?",
     ),
-    ("settings.yaml", "", "settings.yaml:1:1: it is empty: settings are names with values"),
+    ("settings.yaml", "", "settings.yaml:1:1: the file is empty; expected a map of settings"),
     (
         "settings.yaml",
         "clusterId: 04659330\n",
-        "settings.yaml:1:12: at `clusterId`: `clusterId` is a text; a number needs quotes to be one",
+        "settings.yaml:1:12: at `clusterId`: `clusterId` must be a string; put quotes around numbers",
     ),
     (
         "settings.yaml",
         "maxPods: 30\n",
-        "settings.yaml:1:10: at `maxPods`: `maxPods` cannot be set by settings: node class may",
+        "settings.yaml:1:10: at `maxPods`: `maxPods` cannot be set by settings; allowed sources: node class",
     ),
     ("settings.yaml", "a: [1,\n", "settings.yaml:"),
     (
         "settings.yaml",
         "vnetGuid: nonsense\n",
-        "settings.yaml:1:11: at `vnetGuid`: `vnetGuid`: `nonsense` is no id of a network",
+        "settings.yaml:1:11: at `vnetGuid`: `vnetGuid`: `nonsense` is not a GUID",
     ),
     (
         "pool.yaml",
@@ -34,7 +34,7 @@ const MISTAKES: [(&str, &str, &str); 18] = [
     (
         "pool.yaml",
         "kind: NodePool\nspec:\n  template:\n    spec:\n      taints:\n      - {key: a, effect: Sometimes}\n",
-        "pool.yaml:6:9: at `spec.template.spec.taints`: `taints`: `a:Sometimes` is no taint",
+        "pool.yaml:6:9: at `spec.template.spec.taints`: `taints`: invalid taint `a:Sometimes`",
     ),
     ("class.yaml", "kind: AKSNodeClass\nspec:\n  maxPods: many\n", "class.yaml:3:12: at `spec.maxPods`: "),
     (
@@ -45,11 +45,11 @@ const MISTAKES: [(&str, &str, &str); 18] = [
     (
         "class.yaml",
         "kind: AKSNodeClass\nspec:\n  imageFamily: Mine\n",
-        "class.yaml:3:16: at `spec.imageFamily`: `imageFamily`: `Mine` is none of Ubuntu",
+        "class.yaml:3:16: at `spec.imageFamily`: `imageFamily`: unsupported value `Mine`; expected one of `Ubuntu`",
     ),
     ("claim.yaml", "kind: NodeClaim\nspec:\n  requirements: 1\n", "claim.yaml:3:17: at `spec.requirements`: "),
     ("values.json", "{\"tenant_id\": \"t\",\n \"labels\": 1}", "values.json:2:12: at `labels`: "),
-    ("settings.yaml", "[1]\n", "settings.yaml:1:1: settings are names with values"),
+    ("settings.yaml", "[1]\n", "settings.yaml:1:1: expected a map of settings"),
     ("values.json", "{\"tenant_id\": \"t\"}", "values.json:1:1: at `.`: missing field"),
     ("anc.json", "{\"version\": \"v1\",\n \"cluster_config\": {\"vm_type\": {}}}", "anc.json:2:"),
     (
@@ -65,13 +65,13 @@ const MISTAKES: [(&str, &str, &str); 18] = [
 ];
 
 #[test]
-fn check_names_file_line_column_and_path_of_every_sort_of_file() {
-    for (file, text, said) in MISTAKES {
+fn check_reports_positions_for_every_kind_of_file() {
+    for (file, text, expected) in CASES {
         let folder = Folder::new();
         folder.write(file, text);
         let finished = folder.run(&["check", file]);
         assert_eq!(finished.code, Some(1), "{text}: {finished}");
-        assert!(finished.stdout.lines().any(|line| line.starts_with(said)), "{said}\n{finished}");
+        assert!(finished.stdout.lines().any(|line| line.starts_with(expected)), "{expected}\n{finished}");
         let json = folder.run(&["check", file, "--output", "json"]).json();
         let finding = &json[0]["findings"][0];
         assert!(finding["line"].as_u64() >= Some(1) && finding["column"].as_u64() >= Some(1), "{finding}");
@@ -80,8 +80,8 @@ fn check_names_file_line_column_and_path_of_every_sort_of_file() {
 }
 
 #[test]
-fn render_and_explain_name_the_same_places() {
-    for (file, text, said) in MISTAKES {
+fn render_reports_the_same_positions() {
+    for (file, text, expected) in CASES {
         let folder = Folder::new();
         folder.write(file, text);
         let option = match file {
@@ -94,14 +94,15 @@ fn render_and_explain_name_the_same_places() {
         };
         let finished = folder.run(&["render", "--to", "node-config", option, file]);
         assert_eq!(finished.code, Some(2), "{finished}");
-        // What cannot be at all is found before what is missing.
-        let place = said.split(": at").next().unwrap_or(said);
-        assert!(finished.stderr.contains(place) || finished.stderr.contains("nobody set"), "{said}\n{finished}");
+        // Invalid values are reported before missing ones.
+        let position = expected.split(": at").next().unwrap_or(expected);
+        let missing = finished.stderr.contains("required fields are not set");
+        assert!(finished.stderr.contains(position) || missing, "{expected}\n{finished}");
     }
 }
 
 #[test]
-fn all_mistakes_of_all_files_are_said_at_once() {
+fn errors_of_all_files_are_reported_at_once() {
     let folder = Folder::new();
     folder.write("settings.yaml", "a: 1\nb: 2\nlocation: eastus\n");
     folder.write("node-pool.yaml", "kind: NodePool\nmetadata:\n  annotations:\n    bootstrap.kiln.dev/tenantId: t\n");
@@ -114,26 +115,26 @@ fn all_mistakes_of_all_files_are_said_at_once() {
         lines[2].contains("node-pool.yaml:4:34: at `metadata.annotations.bootstrap.kiln.dev/tenantId`"),
         "{finished}"
     );
-    assert!(lines[2].contains("`tenantId` cannot be set by node pool: environment, settings may"), "{finished}");
+    assert!(
+        lines[2].contains("`tenantId` cannot be set by node pool; allowed sources: environment, settings"),
+        "{finished}"
+    );
 }
 
 #[test]
-fn a_field_that_nothing_reads_is_a_warning() {
+fn unknown_field_is_a_warning() {
     let folder = Folder::new();
     folder.write("class.yaml", "kind: AKSNodeClass\nspec:\n  maxPod: 30\n  kubelet: {podPidLimit: 3}\n");
     let finished = folder.run(&["check", "class.yaml"]).success();
-    assert!(
-        finished.stdout.contains("class.yaml:3:11: warning: at `spec.maxPod`: nothing reads this field"),
-        "{finished}"
-    );
+    assert!(finished.stdout.contains("class.yaml:3:11: warning: at `spec.maxPod`: unknown field"), "{finished}");
     assert!(finished.stdout.contains("`spec.kubelet.podPidLimit`"), "{finished}");
-    assert!(finished.stdout.contains("class.yaml: node-class, can be used"), "{finished}");
+    assert!(finished.stdout.contains("class.yaml: valid node-class"), "{finished}");
     let example = folder.run(&["check", "settings.yaml", "node-pool.yaml", "node-class.yaml"]).success();
     assert!(!example.stdout.contains("warning"), "{example}");
 }
 
 #[test]
-fn what_a_file_is_can_be_told_it_and_a_missing_file_is_named() {
+fn file_kind_can_be_given_and_unreadable_files_are_named() {
     let folder = Folder::new();
     folder.write("odd.json", "{}");
     assert_eq!(folder.run(&["check", "odd.json"]).code, Some(0));
@@ -148,29 +149,32 @@ fn what_a_file_is_can_be_told_it_and_a_missing_file_is_named() {
 }
 
 #[test]
-fn a_slip_of_an_argument_is_answered_with_the_name_that_is_meant() {
+fn misspelled_argument_gets_a_suggestion() {
     let finished = Folder::new().with_sources(&["explain", "--set", "maxPod=30"]);
     assert_eq!(finished.code, Some(2), "{finished}");
-    assert!(finished.stderr.contains("--set maxPod: there is no field `maxPod`; `maxPods` may be meant"), "{finished}");
+    assert!(finished.stderr.contains("--set maxPod: unknown field `maxPod`; did you mean `maxPods`?"), "{finished}");
 }
 
 #[test]
-fn what_is_no_record_and_no_class_is_told_in_words() {
+fn files_of_the_wrong_kind_are_rejected() {
     let folder = Folder::new();
     folder.write("empty", "");
     folder.write("list.yaml", "[1]\n");
     let drift = folder.with_sources(&["drift", "--record", "empty"]);
     assert_eq!(drift.code, Some(2), "{drift}");
-    assert!(drift.stderr.contains("empty: this is no record") && drift.stderr.contains("--to record"), "{drift}");
+    assert!(
+        drift.stderr.contains("empty: the file is not a record") && drift.stderr.contains("--to record"),
+        "{drift}"
+    );
     let class = folder.run(&["render", "--to", "node-config", "--node-class", "list.yaml"]);
-    assert!(class.stderr.contains("this is no AKSNodeClass: it has no kind"), "{class}");
+    assert!(class.stderr.contains("expected AKSNodeClass, but `kind` is not set"), "{class}");
 }
 
 #[test]
-fn two_kinds_of_input_at_once_are_refused() {
+fn inputs_are_mutually_exclusive() {
     let folder = Folder::new();
     let both = folder.run(&["render", "--to", "env", "--values", "a", "--settings", "b"]);
     assert_eq!(both.code, Some(2), "{both}");
-    let other = folder.run(&["render", "--to", "env", "--from", "ignition", "a"]);
-    assert!(other.code == Some(2) && other.stderr.contains("only `aks-node-config` is read"), "{other}");
+    let other = folder.run(&["render", "--to", "env", "--values", "a", "--aks-node-config", "b"]);
+    assert!(other.code == Some(2) && other.stderr.contains("cannot be used with"), "{other}");
 }

@@ -1,4 +1,4 @@
-//! The example sources in a folder of their own, and the program.
+//! The example sources in a temporary folder, and `kiln bootstrap` running in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use testkit::{Finished, Kiln};
 
-/// The names of the example's files.
+/// Files of the example.
 pub(crate) const FILES: [&str; 3] = ["settings.yaml", "node-pool.yaml", "node-class.yaml"];
 
-/// The token of the example.
+/// Bootstrap token of the example.
 pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
 
-/// A folder with the example's sources.
+/// A temporary folder with the sources of the example.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -37,14 +37,14 @@ impl Folder {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Changes one text of a file, which must be there.
+    /// Replaces a text in a file; fails if the file does not contain it.
     pub(crate) fn replace(&self, name: &str, old: &str, new: &str) {
         let text = self.read(name);
-        assert!(text.contains(old), "{name} has {old}");
+        assert!(text.contains(old), "{name} does not contain {old}");
         self.write(name, &text.replacen(old, new, 1));
     }
 
-    /// Runs `kiln bootstrap` in the folder, with these environment variables of its own.
+    /// Runs `kiln bootstrap` in the folder with additional environment variables.
     #[track_caller]
     pub(crate) fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Finished {
         let kiln = Kiln::at(env!("CARGO_BIN_EXE_kiln"));
@@ -62,7 +62,7 @@ impl Folder {
         self.run_with(&[], arguments)
     }
 
-    /// Runs it with the example's sources.
+    /// Runs `kiln bootstrap` with the sources of the example.
     #[track_caller]
     pub(crate) fn with_sources(&self, arguments: &[&str]) -> Finished {
         self.run(&[arguments, &SOURCES].concat())
@@ -76,7 +76,7 @@ pub(crate) fn example(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootstrap/example").join(file)
 }
 
-/// Compares with a golden file; `KILN_BLESS=1` writes it.
+/// Compares with a golden file; `KILN_BLESS=1` rewrites it.
 #[track_caller]
 pub(crate) fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootstrap/golden").join(name);
@@ -85,5 +85,5 @@ pub(crate) fn golden(name: &str, text: &str) {
         return;
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == text, "{} is not what is said now:\n{text}\n-- committed\n{committed}", path.display());
+    assert!(committed == text, "{} is out of date:\n{text}\n-- committed\n{committed}", path.display());
 }

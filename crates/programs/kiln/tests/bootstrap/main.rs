@@ -1,10 +1,11 @@
-//! `kiln bootstrap`, as a program: files in, bytes and sentences out.
+//! Tests of `kiln bootstrap` as a process.
 
+mod drift;
 mod errors;
 mod explain;
 mod fixture;
-mod moved;
+mod karpenter;
 mod pages;
-mod recorded;
+mod recordings;
 mod render;
 mod secrets;

@@ -1,24 +1,24 @@
-//! Help, man pages, and the examples in them.
+//! Help texts, man pages, and the examples in them.
 
 use crate::fixture::{Folder, TOKEN};
 
 const VERBS: [&str; 7] = ["render", "explain", "diff", "check", "drift", "hash", "settings"];
 
-/// The command lines of a help text.
+/// Extracts the command lines of a help text.
 fn examples(help: &str) -> Vec<Vec<String>> {
     let lines = help.lines().filter_map(|line| line.strip_prefix("  kiln bootstrap "));
     lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
 }
 
-/// A folder in which every file that an example names is there.
-fn furnished() -> Folder {
+/// A folder with all files that the examples use.
+fn example_folder() -> Folder {
     let folder = Folder::new();
     for (name, from) in [("pool.yaml", "node-pool.yaml"), ("class.yaml", "node-class.yaml")] {
         folder.write(name, &folder.read(from));
     }
-    for month in ["staging", "production"] {
+    for stage in ["staging", "production"] {
         for file in crate::fixture::FILES {
-            folder.write(&format!("{month}/{file}"), &folder.read(file));
+            folder.write(&format!("{stage}/{file}"), &folder.read(file));
         }
     }
     let anc = folder.with_sources(&["render", "--to", "aks-node-config"]).success().stdout;
@@ -42,20 +42,20 @@ fn furnished() -> Folder {
 }
 
 #[test]
-fn every_example_in_the_help_runs() {
-    let folder = furnished();
+fn help_examples_run() {
+    let folder = example_folder();
     let mut ran = 0;
     for verb in [&[][..], &["render"], &["explain"], &["diff"], &["check"], &["drift"], &["hash"]] {
-        // Wide enough that no example is broken.
+        // Wide enough that no example is wrapped.
         let help = folder.run_with(&[("COLUMNS", "400")], &[verb, &["--help"]].concat()).success().stdout;
         for example in examples(&help) {
             let words: Vec<&str> = example.iter().map(String::as_str).collect();
-            // Those that ask a cluster are run against one, in the tests that have it.
+            // Examples that need a cluster are covered by the tests that have one.
             if words.contains(&"--kubeconfig") || words.contains(&"--from-cluster") {
                 continue;
             }
             let finished = folder.run(&words);
-            // The record of the first example of `drift` is what the second compares with: a subset of the sources moved nothing else.
+            // The second example of `drift` compares with the record that the first one writes, so it exits with 0.
             assert_eq!(finished.code, Some(0), "{finished}");
             ran += 1;
         }
@@ -64,7 +64,7 @@ fn every_example_in_the_help_runs() {
 }
 
 #[test]
-fn every_command_has_a_man_page_with_its_examples() {
+fn every_command_has_a_man_page() {
     let folder = Folder::new();
     let man = std::process::Command::new(env!("CARGO_BIN_EXE_kiln")).arg("man").arg(folder.path(".")).status();
     assert!(man.expect("kiln runs").success());
@@ -74,19 +74,19 @@ fn every_command_has_a_man_page_with_its_examples() {
     }
 }
 
-/// What the guide shows is what the program says, by way of the golden files: `KILN_BLESS=1` writes both, the guide after them.
+/// The guide contains the golden files. After `KILN_BLESS=1`, update the guide.
 #[test]
-fn the_guide_shows_what_the_program_says() {
+fn guide_shows_current_output() {
     let folder = Folder::new();
     folder.write("settings.yaml", "location: eastus\nlocatoin: westus\nmaxPods: 30\n");
     crate::fixture::golden("check.txt", &folder.run(&["check", "settings.yaml"]).stdout);
     let guide = include_str!("../../../../../docs/guides/bootstrap.md");
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bootstrap/golden");
     for name in ["explain-subnet.txt", "check.txt", "drift.txt", "diff-node-config.txt"] {
-        let said = std::fs::read_to_string(format!("{golden}/{name}")).expect("a golden file");
-        assert!(guide.contains(said.trim_end()), "docs/guides/bootstrap.md does not show {name}:\n{said}");
+        let output = std::fs::read_to_string(format!("{golden}/{name}")).expect("a golden file");
+        assert!(guide.contains(output.trim_end()), "docs/guides/bootstrap.md does not contain {name}:\n{output}");
     }
-    let moving = include_str!("../../../../../docs/guides/bootstrap-from-karpenter.md");
+    let karpenter_guide = include_str!("../../../../../docs/guides/bootstrap-from-karpenter.md");
     let hash = Folder::new().run(&["hash", "--node-class", "node-class.yaml"]).success().stdout;
-    assert!(moving.contains(hash.trim()), "{hash}");
+    assert!(karpenter_guide.contains(hash.trim()), "{hash}");
 }

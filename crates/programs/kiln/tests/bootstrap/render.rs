@@ -1,4 +1,4 @@
-//! What is rendered, and how it leaves the program.
+//! Tests of `kiln bootstrap render`.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,7 +20,7 @@ const TARGETS: [&str; 9] = [
 ];
 
 #[test]
-fn two_runs_give_the_same_bytes_for_every_target() {
+fn rendering_is_reproducible() {
     let (one, other) = (Folder::new(), Folder::new());
     for target in TARGETS {
         for form in ["text", "json"] {
@@ -33,7 +33,7 @@ fn two_runs_give_the_same_bytes_for_every_target() {
 }
 
 #[test]
-fn the_example_renders_to_the_committed_documents() {
+fn example_renders_to_the_golden_files() {
     let folder = Folder::new();
     for (target, name) in [
         ("node-config", "node-config.json"),
@@ -56,7 +56,7 @@ fn custom_data_is_the_script_in_base64() {
 }
 
 #[test]
-fn custom_data_of_kilns_own_document_has_the_token_beside_it_and_never_in_it() {
+fn token_is_a_separate_part_of_node_config_custom_data() {
     let folder = Folder::new();
     let document = folder.with_sources(&["render", "--to", "node-config"]).success().stdout;
     assert!(!document.contains(TOKEN));
@@ -73,7 +73,7 @@ fn custom_data_of_kilns_own_document_has_the_token_beside_it_and_never_in_it() {
     let (head, body) = second.split_once("\n\n").expect("a head");
     assert_eq!((head.trim(), body.trim()), ("Content-Type: application/vnd.kiln.credential; charset=\"utf-8\"", TOKEN));
 
-    // Who joins otherwise needs no token, and gets none.
+    // Other credential sources need no token, so the custom data contains none.
     let identity = [&render[..], &["--set", "credentialFrom=managedIdentity"]].concat();
     let message = from_base64(folder.with_sources(&identity).success().stdout.trim()).expect("base64");
     let message = String::from_utf8(message).expect("text");
@@ -84,14 +84,20 @@ fn custom_data_of_kilns_own_document_has_the_token_beside_it_and_never_in_it() {
 }
 
 #[test]
-fn the_environment_is_one_object_or_lines_that_bash_reads_back() {
+fn environment_is_a_json_object_or_bash_assignments() {
     let folder = Folder::new();
     folder.replace("settings.yaml", "networkPolicy: cilium", "networkPolicy: \"it's $HOME `id` \\\"x\\\"\\n#EOF ö\"");
     let object = folder.with_sources(&["render", "--to", "env", "--output", "json"]).success();
     let object: BTreeMap<String, String> = serde_json::from_str(&object.stdout).expect("names and texts");
     assert_eq!(object.len(), 128);
     assert_eq!(object["NETWORK_POLICY"], "it's $HOME `id` \"x\"\n#EOF ö");
-    folder.with_sources(&["render", "--to", "env", "-o", "env.sh"]).success().stdout.is_empty().then_some(()).unwrap();
+    folder
+        .with_sources(&["render", "--to", "env", "--out", "env.sh"])
+        .success()
+        .stdout
+        .is_empty()
+        .then_some(())
+        .unwrap();
     let bash = std::process::Command::new("/bin/bash")
         .args(["-c", "set -a; . ./env.sh; exec env -0"])
         .current_dir(folder.path("."))
@@ -100,44 +106,47 @@ fn the_environment_is_one_object_or_lines_that_bash_reads_back() {
         .expect("bash");
     let read = String::from_utf8(bash.stdout).expect("UTF-8");
     let mut read: BTreeMap<&str, &str> = read.split('\0').filter_map(|entry| entry.split_once('=')).collect();
-    for shells_own in ["PWD", "OLDPWD", "SHLVL", "_", "PATH"] {
-        read.remove(shells_own);
+    for shell_variable in ["PWD", "OLDPWD", "SHLVL", "_", "PATH"] {
+        read.remove(shell_variable);
     }
     assert_eq!(read, object.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect());
 }
 
 #[test]
-fn a_file_is_closed_to_others_whatever_was_there_before() {
+fn output_file_always_has_mode_0600() {
     let folder = Folder::new();
     folder.write("out", "old");
     let set =
         |mode| std::fs::set_permissions(folder.path("out"), std::fs::Permissions::from_mode(mode)).expect("a mode");
     for before in [0o666, 0o644, 0o400] {
         set(before);
-        let finished = folder.with_sources(&["render", "--to", "custom-data", "-o", "out"]).success();
+        let finished = folder.with_sources(&["render", "--to", "custom-data", "--out", "out"]).success();
         assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("", ""));
         let mode = std::fs::metadata(folder.path("out")).expect("a file").permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
     }
     let names: Vec<_> =
         std::fs::read_dir(folder.path(".")).expect("a folder").map(|e| e.expect("an entry").file_name()).collect();
-    assert_eq!(names.len(), 4, "no other file is left: {names:?}");
+    assert_eq!(names.len(), 4, "no temporary file remains: {names:?}");
 }
 
 #[test]
-fn what_cannot_be_rendered_leaves_the_file_as_it_was() {
+fn failed_render_does_not_change_the_file() {
     let folder = Folder::new();
     folder.write("out", "old");
-    let finished = folder.run(&["render", "--to", "custom-data", "--set", "location=eastus", "-o", "out"]);
+    let finished = folder.run(&["render", "--to", "custom-data", "--set", "location=eastus", "--out", "out"]);
     assert_eq!(finished.code, Some(2), "{finished}");
-    assert!(finished.stderr.contains("nobody set `tenantId` (environment, settings)"), "{finished}");
+    assert!(
+        finished.stderr.contains("required fields are not set: `tenantId` (allowed sources: environment, settings)"),
+        "{finished}"
+    );
     assert_eq!(folder.read("out"), "old");
-    let finished = folder.with_sources(&["render", "--to", "custom-data", "-o", "/dev/null"]);
-    assert!(finished.code == Some(1) && finished.stderr.contains("is no file"), "{finished}");
+    let finished = folder.with_sources(&["render", "--to", "custom-data", "--out", "/dev/null"]);
+    assert!(finished.code == Some(1) && finished.stderr.contains("not a regular file"), "{finished}");
 }
 
 #[test]
-fn an_argument_an_environment_variable_and_a_file_speak_in_their_order() {
+fn arguments_override_files_which_override_environment_variables() {
     let folder = Folder::new();
     let location = |environment: &[(&str, &str)], more: &[&str]| {
         let arguments = [&["render", "--to", "env", "--output", "json"], &SOURCES[..], more].concat();
@@ -150,7 +159,7 @@ fn an_argument_an_environment_variable_and_a_file_speak_in_their_order() {
 }
 
 #[test]
-fn a_claim_says_more_than_its_pool_and_chooses_the_image_by_its_processor() {
+fn claim_overrides_its_pool_and_selects_the_image_by_architecture() {
     let folder = Folder::new();
     folder.write(
         "claim.yaml",
@@ -174,11 +183,11 @@ fn a_claim_says_more_than_its_pool_and_chooses_the_image_by_its_processor() {
 }
 
 #[test]
-fn an_aks_node_config_becomes_a_node_config_custom_data_and_itself() {
+fn aks_node_config_renders_to_node_config_and_custom_data() {
     let folder = Folder::new();
-    let rendered = folder.with_sources(&["render", "--to", "aks-node-config", "-o", "anc.json"]).success();
+    let rendered = folder.with_sources(&["render", "--to", "aks-node-config", "--out", "anc.json"]).success();
     assert_eq!(rendered.stdout, "");
-    let from = |to: &str| folder.run(&["render", "--from", "aks-node-config", "anc.json", "--to", to]);
+    let from = |to: &str| folder.run(&["render", "--aks-node-config", "anc.json", "--to", to]);
     assert_eq!(from("aks-node-config").success().stdout, folder.read("anc.json"));
     let config = from("node-config").success();
     assert!(config.stdout.contains("\"maxPods\"") || config.stdout.contains("\"--max-pods\":\"60\""), "{config}");
@@ -186,13 +195,13 @@ fn an_aks_node_config_becomes_a_node_config_custom_data_and_itself() {
     let data = from("custom-data").success().stdout;
     let mime = String::from_utf8(from_base64(data.trim()).expect("base64")).expect("text");
     assert!(mime.starts_with("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="), "{mime}");
-    let refused = from("nbv-script");
-    assert!(refused.code == Some(2) && refused.stderr.contains("render it to custom-data"), "{refused}");
+    let rejected = from("nbv-script");
+    assert!(rejected.code == Some(2) && rejected.stderr.contains("render `custom-data`"), "{rejected}");
 }
 
 #[test]
-fn nothing_to_render_from_is_said_with_what_would_do() {
+fn missing_input_is_an_error_with_a_hint() {
     let finished = Folder::new().run(&["render", "--to", "env"]);
     assert_eq!(finished.code, Some(2), "{finished}");
-    assert!(finished.stderr.contains("hint: give --settings"), "{finished}");
+    assert!(finished.stderr.contains("hint: pass `--settings`"), "{finished}");
 }

@@ -1,4 +1,4 @@
-//! What the cluster says of itself, asked over the wire.
+//! Detection of settings from the embedded Kubernetes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,8 +21,9 @@ impl Cluster {
         let sim = kiln().sim(&["--speed", "instant"]);
         let ready = folder.path().join("ready.json");
         fs::write(&ready, sim.ready().to_string()).expect("written");
-        let said = kiln().run(&["sim", "env", "--from", &ready.display().to_string(), "--output", "json"]).success();
-        let variables = serde_json::from_value(said.json()["variables"].clone()).expect("variables");
+        let environment =
+            kiln().run(&["sim", "env", "--from", &ready.display().to_string(), "--output", "json"]).success();
+        let variables = serde_json::from_value(environment.json()["variables"].clone()).expect("variables");
         Self { _sim: sim, variables, folder }
     }
 
@@ -38,7 +39,7 @@ impl Cluster {
 }
 
 #[test]
-fn what_no_source_says_is_looked_for_and_explicit_beats_detected() {
+fn missing_values_are_detected_and_explicit_values_override_them() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.variables["KUBECONFIG"].clone();
     let line = |field: &str, more: &[&str]| {
@@ -46,33 +47,33 @@ fn what_no_source_says_is_looked_for_and_explicit_beats_detected() {
         cluster.run(&arguments).success().json()
     };
     let version = line("kubernetesVersion", &[]);
-    assert_eq!((version["kind"].as_str(), version["place"].as_str()), (Some("detected"), Some("GET /version")));
+    assert_eq!((version["kind"].as_str(), version["position"].as_str()), (Some("detected"), Some("GET /version")));
     let found = version["value"].as_str().expect("a version").to_owned();
-    let told = line("kubernetesVersion", &["--set", "kubernetesVersion=1.30.1"]);
-    assert_eq!((told["value"].as_str(), told["kind"].as_str()), (Some("1.30.1"), Some("settings")));
+    let set = line("kubernetesVersion", &["--set", "kubernetesVersion=1.30.1"]);
+    assert_eq!((set["value"].as_str(), set["kind"].as_str()), (Some("1.30.1"), Some("settings")));
     assert_eq!(
-        (told["overrode"][0]["value"].as_str(), told["overrode"][0]["kind"].as_str()),
+        (set["overrode"][0]["value"].as_str(), set["overrode"][0]["kind"].as_str()),
         (Some(found.as_str()), Some("detected"))
     );
-    // The certificates come from the kubeconfig that already trusts them.
+    // The certificate authority comes from the kubeconfig, which already trusts it.
     let ca = line("caBundle", &[]);
     assert_eq!(ca["kind"], "detected");
     assert!(ca["value"].as_str().is_some_and(|text| text.len() > 100), "{ca}");
 }
 
 #[test]
-fn the_settings_of_a_cluster_are_a_file_that_can_be_used_and_names_its_calls() {
+fn detected_settings_are_a_valid_file_with_api_calls_as_comments() {
     let cluster = Cluster::start();
     let (kubeconfig, file) = (cluster.variables["KUBECONFIG"].clone(), cluster.path("settings.yaml"));
-    let finished = cluster.run(&["settings", "--from-cluster", "--kubeconfig", &kubeconfig, "-o", &file]).success();
+    let finished = cluster.run(&["settings", "--from-cluster", "--kubeconfig", &kubeconfig, "--out", &file]).success();
     assert_eq!(finished.stdout, "");
     let text = fs::read_to_string(&file).expect("a file");
     assert!(text.contains("# GET /version\nkubernetesVersion: \"1."), "{text}");
     let checked = cluster.run(&["check", &file]).success();
-    assert!(checked.stdout.contains("settings, can be used"), "{checked}");
+    assert!(checked.stdout.contains("valid settings"), "{checked}");
     let explained = cluster.run(&["explain", "kubernetesVersion", "--settings", &file, "--output", "json"]).success();
     assert_eq!(explained.json()["kind"], "settings");
-    // The same, found by the variable that kubectl reads.
+    // The kubeconfig is also found by the environment variable of kubectl.
     let json = cluster.run(&["settings", "--from-cluster", "--output", "json"]).success().json();
     let fields: Vec<&str> =
         json["found"].as_array().expect("facts").iter().filter_map(|f| f["field"].as_str()).collect();
@@ -80,7 +81,7 @@ fn the_settings_of_a_cluster_are_a_file_that_can_be_used_and_names_its_calls() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_named_with_what_to_do_instead() {
+fn unreachable_cluster_is_an_error_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("config");
     // Nothing listens on port 1 of loopback.
@@ -91,6 +92,6 @@ fn a_cluster_that_does_not_answer_is_named_with_what_to_do_instead() {
     let arguments = ["bootstrap", "render", "--to", "node-config", "--timeout", "1", "--kubeconfig", &path];
     let finished = kiln().run(&arguments);
     assert_eq!(finished.code, Some(1), "{finished}");
-    assert!(finished.stderr.contains("https://127.0.0.1:1 did not answer"), "{finished}");
-    assert!(finished.stderr.contains("hint: say in the settings"), "{finished}");
+    assert!(finished.stderr.contains("https://127.0.0.1:1 did not respond"), "{finished}");
+    assert!(finished.stderr.contains("hint: set the missing fields in the settings"), "{finished}");
 }

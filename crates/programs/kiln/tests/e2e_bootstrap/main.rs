@@ -1,5 +1,5 @@
-//! What `kiln bootstrap render` makes, run as it is by the real bash on a root of its own: `/opt` and `/var/log` are fresh file systems in
-//! a private mount namespace, and the image's own scripts are stand-ins that write down what reached them.
+//! Runs the output of `kiln bootstrap render` with bash in a private mount namespace, where `/opt` and `/var/log` are empty file systems.
+//! Stubs of the image's provisioning scripts record their environment.
 
 mod detect;
 
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::Kiln;
 
-/// A value that no script should stumble over.
+/// A value with characters that are special to a shell.
 fn hostile(name: &str) -> String {
     format!("{name}: it's \"$HOME\" `id` $(id) ${{PATH}}\n#EOF\nEOF\r\tö 世 \\ ! * ~ end ")
 }
 
-/// Flat inputs whose every free text is hostile.
+/// Inputs with a hostile value in every string.
 fn values() -> Value {
     let overrides = kiln_aks_formats::nbv::Field::ALL.into_iter().filter(|field| {
         let row = kiln_bootstrap::Field::named(field.name()).expect("every variable is a field");
-        // What follows from other inputs is set by them.
+        // Computed variables cannot be overridden.
         row.from.is_empty() && field.shape() == kiln_aks_formats::nbv::Shape::Text && field.env().is_some()
     });
     let overrides: BTreeMap<&str, String> = overrides.map(|field| (field.name(), hostile(field.name()))).collect();
@@ -51,7 +51,7 @@ impl Root {
         self.0.path().join(name)
     }
 
-    /// Renders to custom data, exactly as it would be handed to a machine.
+    /// Renders custom data as a machine receives it.
     fn render(&self, arguments: &[&str]) -> Vec<u8> {
         let kiln = Kiln::at(env!("CARGO_BIN_EXE_kiln"));
         let finished = kiln.run(&[&["bootstrap", "render", "--to", "custom-data"], arguments].concat()).success();
@@ -66,7 +66,7 @@ impl Root {
         fs::set_permissions(self.path(&format!("tools/{name}")), fs::Permissions::from_mode(0o755)).expect("a mode");
     }
 
-    /// Runs the custom data, bytes unchanged, after `prepare` has furnished the fresh root.
+    /// Runs the unchanged custom data after the commands in `prepare`.
     fn boot(&self, prepare: &str) -> Output {
         let here = self.0.path().display();
         let namespace = format!(
@@ -83,14 +83,15 @@ impl Root {
         command.output().expect("unshare")
     }
 
-    /// What reached the image's script, without the shell's own.
+    /// Returns the environment of the provisioning script, without variables that the shell sets.
     fn reached(&self) -> BTreeMap<String, String> {
-        let text = String::from_utf8(fs::read(self.path("reached")).expect("the image's script ran")).expect("UTF-8");
+        let text =
+            String::from_utf8(fs::read(self.path("reached")).expect("the provisioning script ran")).expect("UTF-8");
         let entries = text.split('\0').filter_map(|entry| entry.split_once('='));
         let mut reached: BTreeMap<String, String> =
             entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        for shells_own in ["PATH", "PWD", "OLDPWD", "SHLVL", "_"] {
-            reached.remove(shells_own);
+        for shell_variable in ["PATH", "PWD", "OLDPWD", "SHLVL", "_"] {
+            reached.remove(shell_variable);
         }
         reached
     }
@@ -109,7 +110,7 @@ fn environment(arguments: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_variable_of_hostile_inputs_reaches_the_images_script_unchanged() {
+fn hostile_values_reach_the_provisioning_script_unchanged() {
     let root = Root::new();
     fs::write(root.path("values.json"), values().to_string()).expect("a file");
     let arguments = ["--values", &root.path("values.json").display().to_string()];
@@ -117,9 +118,9 @@ fn every_variable_of_hostile_inputs_reaches_the_images_script_unchanged() {
     let output = root.boot(READY);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (reached, rendered) = (root.reached(), environment(&arguments));
-    assert_eq!(reached.keys().collect::<Vec<_>>(), rendered.keys().collect::<Vec<_>>(), "no name more, none less");
+    assert_eq!(reached.keys().collect::<Vec<_>>(), rendered.keys().collect::<Vec<_>>(), "both have the same variables");
     assert_eq!(reached, rendered);
-    assert_eq!(reached.len(), 130, "128 names and two certificates");
+    assert_eq!(reached.len(), 130, "128 variables and two certificates");
     assert_eq!(reached["TLS_BOOTSTRAP_TOKEN"], hostile("token"));
     assert_eq!(fs::read_to_string(root.path("opt-azure/manifest.json")).expect("a file"), "#EOF\n");
     assert!(root.path("log-azure/Microsoft.Azure.Extensions.CustomScript/events").is_dir());
@@ -127,7 +128,7 @@ fn every_variable_of_hostile_inputs_reaches_the_images_script_unchanged() {
 }
 
 #[test]
-fn every_variable_of_the_examples_layers_reaches_the_images_script_unchanged() {
+fn example_values_reach_the_provisioning_script_unchanged() {
     let root = Root::new();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bootstrap/example");
     let file = |name: &str| example.join(name).display().to_string();
@@ -141,11 +142,11 @@ fn every_variable_of_the_examples_layers_reaches_the_images_script_unchanged() {
 }
 
 #[test]
-fn the_script_waits_until_the_image_is_written_and_gives_up_in_the_end() {
+fn script_waits_for_the_provisioning_script_and_times_out() {
     let root = Root::new();
     fs::write(root.path("values.json"), values().to_string()).expect("a file");
     root.render(&["--values", &root.path("values.json").display().to_string()]);
-    // The third second of waiting brings the file; no test waits for a clock.
+    // A stub of `sleep` writes the file at the third call, so the test does not depend on time.
     let here = root.0.path().display().to_string();
     root.tool(
         "sleep",
@@ -153,12 +154,12 @@ fn the_script_waits_until_the_image_is_written_and_gives_up_in_the_end() {
     );
     let output = root.boot("printf 'half' >/opt/azure/containers/provision.sh");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(fs::read_to_string(root.path("waited")).expect("it waited").lines().count(), 3);
-    fs::remove_file(root.path("reached")).expect("it ran");
-    // One that never comes: a grep that never finds, so that twenty minutes are over at once.
+    assert_eq!(fs::read_to_string(root.path("waited")).expect("`sleep` was called").lines().count(), 3);
+    fs::remove_file(root.path("reached")).expect("the provisioning script ran");
+    // The file is never complete: stubs of `grep` and `sleep` make the twenty minutes pass at once.
     root.tool("sleep", ":");
     root.tool("grep", "exit 1");
     let output = root.boot(":");
     assert_eq!(output.status.code(), Some(100));
-    assert!(!root.path("reached").exists(), "nothing was provisioned");
+    assert!(!root.path("reached").exists(), "the provisioning script did not run");
 }

@@ -1,8 +1,8 @@
-//! Which image each family starts from.
+//! Image selection by family.
 
 use crate::world::{GROUP, IMAGES, World};
 
-/// A gallery of one's own, and the one that the prototype operation keeps. Versions are made from a snapshot of a disk.
+/// A custom gallery, as the prototype operation creates it. Versions are created from a snapshot of a disk.
 const GALLERIES: &str = "
 resources:
 - path: Microsoft.Compute/disks/golden
@@ -40,7 +40,7 @@ fn image(world: &World, more: &[&str]) -> String {
 }
 
 #[test]
-fn each_family_starts_from_its_newest_image() {
+fn newest_image_of_each_family_is_selected() {
     let world = World::new(&galleries());
     let own = format!("imageId={GROUP}/Microsoft.Compute/galleries/own/images/node");
     let exact = format!("imageId={GROUP}/Microsoft.Compute/galleries/own/images/node/versions/1.9.0");
@@ -64,23 +64,23 @@ fn each_family_starts_from_its_newest_image() {
     }
     let none = world.run(&["template", "--set", "arch=arm64"], &world.inputs(&[]));
     assert_eq!(none.code, Some(1), "{none}");
-    assert!(none.stderr.contains("no version of 2204gen2arm64containerd suits arm64 machines"), "{none}");
+    assert!(none.stderr.contains("no version of 2204gen2arm64containerd is available for arm64 machines"), "{none}");
     let unnamed = world.run(&["template", "--set", "imageFamily=Prototype"], &world.inputs(&[]));
     assert!(unnamed.code == Some(1) && unnamed.stderr.contains("`imageId`"), "{unnamed}");
-    // A machine starts from one's own gallery.
-    world.does(&["create", "node-1", "--set", "imageFamily=Prototype", "--set", &own], &world.inputs(&[]));
+    // A machine can be created from a custom gallery.
+    world.run_ok(&["create", "node-1", "--set", "imageFamily=Prototype", "--set", &own], &world.inputs(&[]));
     let vm = world.body("Microsoft.Compute/virtualMachines/node-1");
     let id = vm["properties"]["storageProfile"]["imageReference"]["id"].as_str().unwrap();
     assert!(id.ends_with("/versions/1.10.0"), "{id}");
 }
 
 #[test]
-fn a_list_of_versions_is_believed_until_it_is_old_or_the_cluster_is_upgraded() {
+fn cached_version_list_expires_and_is_per_kubernetes_version() {
     let world = World::new(&galleries());
     let cache = world.path("images.json");
     let at = |time: &str, more: &[&str]| {
         let inputs = world.inputs(&[&["--image-cache", &cache, "--now", time], more].concat());
-        world.run(&["template"], &inputs).success().json()["imageBy"].as_str().unwrap().to_owned()
+        world.run(&["template"], &inputs).success().json()["imageSource"].as_str().unwrap().to_owned()
     };
     assert!(at("2026-11-10T00:00:00Z", &[]).starts_with("GET /subscriptions/"));
     assert_eq!(at("2026-11-12T23:59:59Z", &[]), "an earlier list that is still believed");

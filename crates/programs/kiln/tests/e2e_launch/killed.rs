@@ -1,10 +1,10 @@
-//! A creation that is killed after each of its requests.
+//! Kills `kiln launch` after each of its requests.
 
 use std::collections::BTreeSet;
 
 use crate::world::{IMAGES, World};
 
-/// Things of others, some of which look like ours: by name, by tag, by the tag's value, by its case.
+/// Resources of other owners. Some resemble those of the test in name, tag, tag value or case.
 const FOREIGN: &str = "
 resources:
 - path: Microsoft.Network/networkInterfaces/plain-nic
@@ -36,18 +36,18 @@ pools: []
 ";
 
 fn parts(there: &BTreeSet<String>) -> Vec<&str> {
-    let ours = |path: &&String| {
+    let of_node_1 = |path: &&String| {
         ["virtualMachines/node-1", "networkInterfaces/node-1-nic", "disks/node-1-os"]
             .iter()
             .any(|end| path.ends_with(end))
     };
-    there.iter().filter(ours).map(String::as_str).collect()
+    there.iter().filter(of_node_1).map(String::as_str).collect()
 }
 
 #[test]
-fn after_a_kill_at_any_request_gc_leaves_nothing_and_touches_nothing_else() {
+fn gc_deletes_exactly_what_a_killed_create_left() {
     let world = World::watched(&format!("{IMAGES}{}", FOREIGN.replace("GROUP", crate::world::GROUP)));
-    let before = world.there();
+    let before = world.resources();
     assert!(before.len() >= 12, "{before:?}");
     let inputs = world.inputs(&[]);
     let gc = ["gc", "--owner", "my-cluster", "--older-than", "0s", "--output", "json"];
@@ -60,34 +60,34 @@ fn after_a_kill_at_any_request_gc_leaves_nothing_and_touches_nothing_else() {
             break;
         }
         assert_eq!(asked.len() as u64, requests, "{asked:?}");
-        let left = world.there();
+        let left = world.resources();
         match parts(&left).as_slice() {
             [] => nothing += 1,
             [one] if one.ends_with("node-1-nic") => fragments += 1,
             [_, _, _] => machines += 1,
             other => panic!("after {asked:?}: {other:?}"),
         }
-        // A launch that may still go on is not touched.
+        // A launch that may still be running is not deleted.
         let young = world.run(&["gc", "--owner", "my-cluster", "--output", "json"], &[]).success().json();
         assert_eq!(young["removed"].as_array().unwrap().len(), 0, "{young}");
-        assert_eq!(world.there(), left);
+        assert_eq!(world.resources(), left);
         let confirmed = asked.iter().any(|line| line.starts_with("PATCH"));
-        world.does(&gc, &[]);
+        world.run_ok(&gc, &[]);
         if confirmed {
-            // The machine was known before its maker was killed: it is there, and somebody's.
-            assert_eq!(parts(&world.there()).len(), 3, "{asked:?}");
-            world.does(&["delete", "node-1", "--owner", "my-cluster"], &[]);
+            // The launch was completed before the kill, so the machine is kept.
+            assert_eq!(parts(&world.resources()).len(), 3, "{asked:?}");
+            world.run_ok(&["delete", "node-1", "--owner", "my-cluster"], &[]);
         }
-        assert_eq!(world.there(), before, "after {asked:?}");
+        assert_eq!(world.resources(), before, "after {asked:?}");
     }
     assert!(nothing >= 4 && fragments >= 1 && machines >= 2, "{nothing} {fragments} {machines}: {last:?}");
     assert!(last.iter().any(|line| line.starts_with("PUT") && line.contains("virtualMachines/node-1")), "{last:?}");
 }
 
 #[test]
-fn after_a_kill_at_any_request_the_same_command_completes_the_machine() {
+fn create_completes_a_killed_create() {
     let world = World::watched(&format!("{IMAGES}pools: []\n"));
-    let before = world.there();
+    let before = world.resources();
     let inputs = world.inputs(&[]);
     let mut kills = 0;
     for requests in 1.. {
@@ -101,34 +101,34 @@ fn after_a_kill_at_any_request_the_same_command_completes_the_machine() {
         assert_eq!(made["tags"]["kiln.dev_launch"], "done", "after {asked:?}: {made}");
         let gc = ["gc", "--owner", "my-cluster", "--older-than", "0s", "--output", "json"];
         let kept = world.run(&gc, &[]).success().json();
-        assert_eq!(kept["removed"].as_array().unwrap().len(), 0, "what is known is kept: {kept}");
-        world.does(&["delete", "node-1", "--owner", "my-cluster"], &[]);
-        assert_eq!(world.there(), before, "after {asked:?}");
+        assert_eq!(kept["removed"].as_array().unwrap().len(), 0, "completed machines are kept: {kept}");
+        world.run_ok(&["delete", "node-1", "--owner", "my-cluster"], &[]);
+        assert_eq!(world.resources(), before, "after {asked:?}");
     }
     assert!(kills >= 7, "{kills}");
 }
 
 #[test]
-fn a_deletion_that_is_killed_is_finished_by_gc() {
+fn gc_completes_a_killed_delete() {
     let world = World::watched(&format!("{IMAGES}pools: []\n"));
-    let before = world.there();
+    let before = world.resources();
     let inputs = world.inputs(&[]);
     let mut kills = 0;
     for requests in 1.. {
-        world.does(&["create", "node-1"], &inputs);
+        world.run_ok(&["create", "node-1"], &inputs);
         let (_, ended) = world.run_killed(requests, &["delete", "node-1", "--owner", "my-cluster"], &[]);
         if ended {
             break;
         }
         kills += 1;
-        world.does(&["gc", "--owner", "my-cluster", "--older-than", "0s"], &[]);
-        if world.there() != before {
-            // The machine itself was not gone yet, and it is known.
-            assert_eq!(parts(&world.there()).len(), 3);
-            world.does(&["delete", "node-1", "--owner", "my-cluster"], &[]);
+        world.run_ok(&["gc", "--owner", "my-cluster", "--older-than", "0s"], &[]);
+        if world.resources() != before {
+            // The machine was not deleted yet, and its launch was completed.
+            assert_eq!(parts(&world.resources()).len(), 3);
+            world.run_ok(&["delete", "node-1", "--owner", "my-cluster"], &[]);
         }
-        assert_eq!(world.there(), before, "after {requests} requests");
+        assert_eq!(world.resources(), before, "after {requests} requests");
     }
-    assert_eq!(world.there(), before);
+    assert_eq!(world.resources(), before);
     assert!(kills >= 5, "{kills}");
 }

@@ -1,4 +1,4 @@
-//! What is made, listed and refused.
+//! Creation, listing and deletion of machines.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ spec:
 ";
 
 #[test]
-fn a_machine_is_made_as_its_inputs_say_and_each_part_has_its_owner() {
+fn machine_is_created_from_its_inputs_and_tagged_with_its_owner() {
     let world = World::new(&format!("{IMAGES}pools: []\n"));
     let (class, claim) = (world.write("class.yaml", CLASS), world.write("claim.yaml", SPOT));
     let identity = format!("nodeIdentities={GROUP}/Microsoft.ManagedIdentity/userAssignedIdentities/kubelet");
@@ -72,74 +72,74 @@ fn a_machine_is_made_as_its_inputs_say_and_each_part_has_its_owner() {
     assert_eq!(listed["machines"][0]["state"], "succeeded", "{listed}");
     assert_eq!(
         world.run(&["list", "--owner", "my-cluster"], &[]).success().stdout,
-        "node-1: succeeded, known, 3 parts\n"
+        "node-1: succeeded, launched, 3 resources\n"
     );
-    assert_eq!(world.run(&["list", "--owner", "nobody"], &[]).success().stdout, "`nobody` has no machine here\n");
+    assert_eq!(world.run(&["list", "--owner", "other"], &[]).success().stdout, "no machines of owner `other`\n");
 }
 
-/// Looks like nothing in particular: only knowing the field can tell that it is a secret.
+/// Does not look like a secret, so only the field identifies it as one.
 const PLANTED: &str = "hunter2-planted";
 
-/// Every text in a value with its path.
-fn texts(at: &str, value: &Value, found: &mut Vec<(String, String)>) {
+/// Collects every string in a value with its path.
+fn collect_strings(at: &str, value: &Value, found: &mut Vec<(String, String)>) {
     match value {
         Value::String(text) => found.push((at.to_owned(), text.clone())),
-        Value::Array(list) => list.iter().for_each(|value| texts(at, value, found)),
+        Value::Array(list) => list.iter().for_each(|value| collect_strings(at, value, found)),
         Value::Object(map) => map.iter().for_each(|(key, value)| {
             found.push((at.to_owned(), key.clone()));
-            texts(&format!("{at}.{key}"), value, found);
+            collect_strings(&format!("{at}.{key}"), value, found);
         }),
         _ => {}
     }
 }
 
-/// Whether a text has a secret in it, plain or in base64, however deep: custom data has files in base64 inside.
-fn holds_a_secret(text: &str) -> bool {
+/// Whether a text contains a secret, plain or in nested base64, which custom data contains.
+fn contains_secret(text: &str) -> bool {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "+/=".contains(c)));
     let inside = words.filter(|word| word.len() >= 16).filter_map(|word| kiln_aks_formats::from_base64(word).ok());
     [PLANTED, TOKEN].iter().any(|secret| text.contains(secret))
-        || inside.filter_map(|bytes| String::from_utf8(bytes).ok()).any(|text| holds_a_secret(&text))
+        || inside.filter_map(|bytes| String::from_utf8(bytes).ok()).any(|text| contains_secret(&text))
 }
 
 #[test]
-fn a_secret_reaches_a_machine_in_its_custom_data_alone_and_it_is_given_no_user_data() {
+fn secrets_are_only_in_custom_data() {
     for bootstrapper in ["aks-variables", "kilnd", "kubeadm-join"] {
         let world = World::new(&format!("{IMAGES}pools: []\n"));
         let planted = ["CustomSearchRealmPassword", "HTTPProxyURLs", "HTTPSProxyURLs"]
             .map(|field| format!("{field}: http://me:{PLANTED}-{field}@proxy.example:3128\n"));
-        // kiln's own document refuses all but the token, which is beside it.
+        // A NodeConfig must not contain secrets; the token is in a separate part of the custom data.
         let planted = if bootstrapper == "kilnd" { String::new() } else { planted.concat() };
         let settings = std::fs::read_to_string(world.path("settings.yaml")).unwrap();
         world.write("settings.yaml", &format!("{settings}{planted}"));
         let inputs = world.inputs(&["--bootstrapper", bootstrapper]);
         let made = world.run(&["create", "node-1", "--output", "json"], &inputs).success();
         let listed = world.run(&["list", "--owner", "my-cluster", "--output", "json"], &[]).success();
-        for said in [&made, &listed] {
-            let all = format!("{}{}", said.stdout, said.stderr);
-            assert!(!all.contains(PLANTED) && !all.contains(TOKEN), "{said}");
+        for finished in [&made, &listed] {
+            let all = format!("{}{}", finished.stdout, finished.stderr);
+            assert!(!all.contains(PLANTED) && !all.contains(TOKEN), "{finished}");
         }
         let vm = world.body("Microsoft.Compute/virtualMachines/node-1");
         assert_eq!(vm["properties"].get("userData"), None, "{bootstrapper}");
         let mut carriers = BTreeSet::new();
         for (id, body) in world.sim.stored() {
             let mut found = Vec::new();
-            texts(&id, &body, &mut found);
+            collect_strings(&id, &body, &mut found);
             for (path, text) in found {
-                if holds_a_secret(&text) {
+                if contains_secret(&text) {
                     carriers.insert(path.trim_start_matches(GROUP).to_owned());
                 }
             }
         }
         let only = "/Microsoft.Compute/virtualMachines/node-1.properties.osProfile.customData";
         assert_eq!(carriers, BTreeSet::from([only.to_owned()]), "{bootstrapper}");
-        // What is refused shows nothing either.
+        // Errors must not show the secret.
         let refused = world.run(&["create", "node-1", "-g", "other"], &inputs);
         assert!(refused.code == Some(2) && !refused.stderr.contains(PLANTED), "{refused}");
     }
 }
 
 #[test]
-fn the_same_inputs_give_the_same_template_and_its_secret_goes_where_it_may() {
+fn template_is_reproducible_and_written_with_mode_0600() {
     let world = World::new(&format!("{IMAGES}pools: []\n"));
     let inputs = world.inputs(&[]);
     let first = world.run(&["template"], &inputs).success();
@@ -151,7 +151,7 @@ fn the_same_inputs_give_the_same_template_and_its_secret_goes_where_it_may() {
     let script = kiln_aks_formats::from_base64(template["customData"].as_str().unwrap()).unwrap();
     assert!(String::from_utf8(script).unwrap().contains(TOKEN));
     let out = world.path("template.json");
-    let quiet = world.run(&["template", "-o", &out], &inputs).success();
+    let quiet = world.run(&["template", "--out", &out], &inputs).success();
     assert_eq!(quiet.stdout, "");
     assert_eq!(std::fs::read_to_string(&out).unwrap(), first.stdout);
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&out).unwrap().permissions()) & 0o777, 0o600);
@@ -162,27 +162,27 @@ fn the_same_inputs_give_the_same_template_and_its_secret_goes_where_it_may() {
 }
 
 #[test]
-fn what_another_has_is_refused_and_what_is_missing_is_named() {
+fn machines_of_other_owners_and_missing_inputs_are_rejected() {
     let world = World::new(&format!("{IMAGES}pools: []\n"));
     let inputs = world.inputs(&[]);
-    world.does(&["create", "node-1", "--set", "clusterName=theirs"], &inputs);
-    let there = world.there();
+    world.run_ok(&["create", "node-1", "--set", "clusterName=theirs"], &inputs);
+    let resources = world.resources();
     let taken = world.run(&["create", "node-1"], &inputs);
     assert_eq!(taken.code, Some(3), "{taken}");
-    assert!(taken.stderr.contains("a resource of `theirs` has this name and is not overwritten"), "{taken}");
+    assert!(
+        taken.stderr.contains("already exists as a resource that belongs to `theirs` and is not overwritten"),
+        "{taken}"
+    );
     let refused = world.run(&["delete", "node-1", "--owner", "my-cluster"], &[]);
     assert_eq!(refused.code, Some(3), "{refused}");
     assert!(refused.stderr.contains("machine `node-1` belongs to `theirs`"), "{refused}");
-    assert_eq!(world.there(), there);
-    assert_eq!(
-        world.run(&["delete", "node-2", "--owner", "my-cluster"], &[]).success().stdout,
-        "node-2: was not there\n"
-    );
+    assert_eq!(world.resources(), resources);
+    assert_eq!(world.run(&["delete", "node-2", "--owner", "my-cluster"], &[]).success().stdout, "node-2: not found\n");
 
     let settings = std::fs::read_to_string(world.path("settings.yaml")).unwrap();
-    let nobody = world.write("nobody.yaml", &settings.replace("clusterName: my-cluster\n", ""));
+    let ownerless = world.write("ownerless.yaml", &settings.replace("clusterName: my-cluster\n", ""));
     let pool = world.path("pool.yaml");
-    let unowned = world.run(&["create", "node-1", "--settings", &nobody, "--node-pool", &pool], &[]);
+    let unowned = world.run(&["create", "node-1", "--settings", &ownerless, "--node-pool", &pool], &[]);
     assert_eq!(unowned.code, Some(2), "{unowned}");
     assert!(unowned.stderr.contains("`clusterName`"), "{unowned}");
     let tokenless = world.write("tokenless.yaml", &settings.replace(&format!("bootstrapToken: {TOKEN}\n"), ""));
@@ -191,12 +191,15 @@ fn what_another_has_is_refused_and_what_is_missing_is_named() {
     assert!(without.stderr.contains("bootstrapToken"), "{without}");
     let elsewhere = world.run(&["create", "node-1", "-g", "other"], &inputs);
     assert_eq!(elsewhere.code, Some(2), "{elsewhere}");
-    assert!(elsewhere.stderr.contains("the settings say `kubernetes-westus2-17813`"), "{elsewhere}");
-    assert_eq!(world.there(), there);
+    assert!(
+        elsewhere.stderr.contains("differs from `resourceGroup: kubernetes-westus2-17813` in the settings"),
+        "{elsewhere}"
+    );
+    assert_eq!(world.resources(), resources);
 }
 
 #[test]
-fn what_no_source_says_is_detected_in_the_cloud() {
+fn missing_values_are_detected_in_azure() {
     let world = World::new(&format!("{IMAGES}pools: [{{name: a, capacity: 1}}]\n"));
     let settings = std::fs::read_to_string(world.path("settings.yaml")).unwrap();
     let less = settings.lines().filter(|line| !line.starts_with("vnetSubnetId")).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! `kiln launch` as a process, against an embedded Azure that this process serves.
+//! Tests of `kiln launch` as a process, against an embedded Azure in the test process.
 
 mod families;
 mod killed;

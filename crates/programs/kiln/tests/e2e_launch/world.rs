@@ -1,4 +1,4 @@
-//! An Azure served by this process, so that a test can act between a request and its answer.
+//! An embedded Azure in the test process, so that a test can act between a request and its response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,14 +16,14 @@ use tempfile::TempDir;
 use testkit::{Finished, Kiln};
 use tokio::runtime::Runtime;
 
-/// A debug build on a busy machine needs seconds; more than this is a hang.
+/// Time limit of a command. A debug build on a busy machine needs seconds.
 const DEADLINE: Duration = Duration::from_mins(2);
 
 pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
 pub(crate) const GROUP: &str =
     "/subscriptions/c3b5a9e2-7d18-4b6f-a1c4-9e8d7f6a5b02/resourceGroups/kubernetes-westus2-17813/providers";
 
-/// Newest by its date and not by its number.
+/// Images whose newest version by date is not the newest by number.
 pub(crate) const IMAGES: &str = "
 communityImages:
 - gallery: AKSUbuntu-38d80f77-467a-481f-a8d4-09b6d4220bd2
@@ -72,41 +72,41 @@ spec:
       - {key: node.kubernetes.io/instance-type, operator: In, values: [Standard_D2s_v3]}
 ";
 
-/// How many requests are let through before the process that is watched is killed; 0 for all of them.
-static FUSE: AtomicU64 = AtomicU64::new(0);
-/// The requests of the watched process.
-static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// The process that is killed, once it is known.
+/// Number of requests after which the watched process is killed; 0 for never.
+static KILL_AFTER: AtomicU64 = AtomicU64::new(0);
+/// Requests of the watched process.
+static REQUESTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// PID of the watched process: 0 for none, `STARTING` until it is known.
 const STARTING: u64 = 1;
-static VICTIM: AtomicU64 = AtomicU64::new(0);
-/// The three above are this process's: while a test watches, it is alone.
+static WATCHED_PID: AtomicU64 = AtomicU64::new(0);
+/// The statics above are shared by all tests of the process, so a test that watches requests runs alone.
 static WATCH: RwLock<()> = RwLock::new(());
 
-/// Keeps others away from what a test watches, or a watcher away from a test.
+/// Guard of a test that shares the process, or of one that runs alone.
 enum Turn {
     Shared { _guard: RwLockReadGuard<'static, ()> },
     Alone { _guard: RwLockWriteGuard<'static, ()> },
 }
 
-/// Called when a request was carried out and its answer is still here.
-fn notice(line: &str) {
-    if VICTIM.load(Ordering::SeqCst) == 0 {
+/// Called after a request was processed and before its response is sent.
+fn record_request(line: &str) {
+    if WATCHED_PID.load(Ordering::SeqCst) == 0 {
         return;
     }
-    let mut seen = SEEN.lock().unwrap();
-    seen.push(line.to_owned());
-    if seen.len() as u64 == FUSE.load(Ordering::SeqCst) {
-        let victim = loop {
-            match VICTIM.load(Ordering::SeqCst) {
+    let mut requests = REQUESTS.lock().unwrap();
+    requests.push(line.to_owned());
+    if requests.len() as u64 == KILL_AFTER.load(Ordering::SeqCst) {
+        let pid = loop {
+            match WATCHED_PID.load(Ordering::SeqCst) {
                 STARTING => std::thread::yield_now(),
-                victim => break victim.to_string(),
+                pid => break pid.to_string(),
             }
         };
-        assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
+        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
     }
 }
 
-/// A served world. It ends with this value.
+/// A served Azure, which stops when the value is dropped.
 pub(crate) struct World {
     pub(crate) sim: Sim,
     _runtime: Runtime,
@@ -116,12 +116,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world beside those of other tests.
+    /// Starts an Azure in parallel with other tests.
     pub(crate) fn new(world: &str) -> Self {
         Self::start(world, Turn::Shared { _guard: WATCH.read().unwrap_or_else(PoisonError::into_inner) })
     }
 
-    /// A world whose requests are counted: the only one while it is.
+    /// Starts an Azure whose requests are recorded. No other test runs at the same time.
     pub(crate) fn watched(world: &str) -> Self {
         Self::start(world, Turn::Alone { _guard: WATCH.write().unwrap_or_else(PoisonError::into_inner) })
     }
@@ -138,7 +138,7 @@ impl World {
         let sockets = runtime.block_on(Sockets::bind(Listen { arm: here, imds: here, wire: here })).unwrap();
         let tls = Tls::open(&folder.path().join("tls"), &[], now).unwrap();
         let arm = format!("https://localhost:{}", sockets.addresses.arm.port());
-        let serving = sockets.serve(sim.clone(), tls.config.clone(), Some(notice), std::future::pending());
+        let serving = sockets.serve(sim.clone(), tls.config.clone(), Some(record_request), std::future::pending());
         runtime.spawn(serving);
         let variables = [
             ("KILN_ARM_ENDPOINT", arm.clone()),
@@ -167,7 +167,7 @@ impl World {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Settings and pool, and more.
+    /// Arguments for settings and pool, followed by `more`.
     pub(crate) fn inputs<'a>(&self, more: &[&'a str]) -> Vec<String> {
         let own =
             ["--settings", &self.path("settings.yaml"), "--node-pool", &self.path("pool.yaml")].map(str::to_owned);
@@ -182,41 +182,41 @@ impl World {
         command
     }
 
-    /// Runs a command to its end. No secret is on standard error, ever.
+    /// Runs a command and checks that standard error contains no secret.
     #[track_caller]
     pub(crate) fn run(&self, arguments: &[&str], inputs: &[String]) -> Finished {
         let all: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).chain(inputs.iter().cloned()).collect();
         let finished = testkit::run(self.command(&all), DEADLINE);
         for secret in [self.variables["AZURE_CLIENT_SECRET"].as_str(), TOKEN] {
-            assert!(!finished.stderr.contains(secret), "a secret is shown: {finished}");
+            assert!(!finished.stderr.contains(secret), "standard error contains a secret: {finished}");
         }
         finished
     }
 
-    /// Runs a command that is to succeed.
+    /// Runs a command that must succeed.
     #[track_caller]
-    pub(crate) fn does(&self, arguments: &[&str], inputs: &[String]) {
+    pub(crate) fn run_ok(&self, arguments: &[&str], inputs: &[String]) {
         drop(self.run(arguments, inputs).success());
     }
 
-    /// Runs a command and kills it after so many requests, before it sees the answer to the last. Says which requests it made, and whether
-    /// it ended by itself.
+    /// Runs a command and kills it after a number of requests, before it receives the last response. Returns its requests, and whether it
+    /// ended by itself.
     pub(crate) fn run_killed(&self, requests: u64, arguments: &[&str], inputs: &[String]) -> (Vec<String>, bool) {
-        assert!(matches!(self.turn, Turn::Alone { .. }), "only a watched world's requests are counted");
+        assert!(matches!(self.turn, Turn::Alone { .. }), "requests are recorded only in a watched world");
         let all: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).chain(inputs.iter().cloned()).collect();
-        SEEN.lock().unwrap().clear();
-        FUSE.store(requests, Ordering::SeqCst);
-        VICTIM.store(STARTING, Ordering::SeqCst);
+        REQUESTS.lock().unwrap().clear();
+        KILL_AFTER.store(requests, Ordering::SeqCst);
+        WATCHED_PID.store(STARTING, Ordering::SeqCst);
         let mut command = self.command(&all);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        VICTIM.store(child.id().into(), Ordering::SeqCst);
+        WATCHED_PID.store(child.id().into(), Ordering::SeqCst);
         let status = child.wait().unwrap();
-        VICTIM.store(0, Ordering::SeqCst);
-        (std::mem::take(&mut *SEEN.lock().unwrap()), status.success())
+        WATCHED_PID.store(0, Ordering::SeqCst);
+        (std::mem::take(&mut *REQUESTS.lock().unwrap()), status.success())
     }
 
-    /// Paths below the group of everything that is there.
-    pub(crate) fn there(&self) -> BTreeSet<String> {
+    /// Returns the paths of all resources, relative to the resource group.
+    pub(crate) fn resources(&self) -> BTreeSet<String> {
         self.sim
             .stored()
             .into_keys()
@@ -224,7 +224,7 @@ impl World {
             .collect()
     }
 
-    /// The body that was written to a resource.
+    /// Returns the body of a resource.
     #[track_caller]
     pub(crate) fn body(&self, path: &str) -> Value {
         let all = self.sim.stored();

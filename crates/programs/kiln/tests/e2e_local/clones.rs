@@ -1,4 +1,4 @@
-//! `kiln prototype` on real machines: a real disk is captured, the operator is killed in the middle, and clones join a real cluster.
+//! `kiln prototype` on real machines: the run is killed after the snapshot of a real disk, is resumed, and clones join a real cluster.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,13 +12,13 @@ use testkit::IDENTITY;
 
 use super::cluster::Cluster;
 use super::image::KILN_IMAGE;
-use super::inside::{KILN, in_world, node_root};
-use super::machines::{kiln, machines, said, text};
+use super::inside::{KILN, in_sandbox, node_root};
+use super::machines::{kiln, machines, output_of, text};
 use super::root;
 use super::shell::shell;
 
-/// What nodes of this machine have besides.
-const OF_A_NODE: [(&str, &str); 2] = [
+/// The identity that local nodes have in addition to `IDENTITY`.
+const NODE_IDENTITY: [(&str, &str); 2] = [
     ("firmware's id", "cat /run/kiln-local/dmi/product_uuid"),
     ("kubelet's certificate", "sha256sum </var/lib/kubelet/pki/kubelet-client-current.pem"),
 ];
@@ -34,10 +34,10 @@ const PLANTED: &str = "
     echo patched-by-hand >/usr/local/share/patched
 ";
 
-/// A day on which no version was made yet.
+/// A day without an image version.
 const LATER: &str = "2099-01-01T12:00:00Z";
 
-/// A process that ends with the test.
+/// A process that is killed when the test ends.
 struct Background(Child);
 
 impl Drop for Background {
@@ -53,10 +53,10 @@ struct Stage {
 }
 
 impl Stage {
-    /// A pool of two nodes that have joined.
+    /// Starts a pool of two nodes and waits until they have joined.
     fn start(state: &Path) -> Self {
         let root = state.join("root");
-        root::make(&root, &node_root());
+        root::create_root(&root, &node_root());
         let cluster = Cluster::start(&state.join("kube"));
         let document = state.join("node.json");
         fs::write(&document, cluster.document().to_string()).expect("written");
@@ -89,7 +89,7 @@ impl Stage {
         command
     }
 
-    /// The pool made larger: the new nodes, which must become ready.
+    /// Scales the pool out and returns the new nodes, once they are Ready.
     #[track_caller]
     fn grow(&self, count: u32) -> Vec<String> {
         let before = machines();
@@ -100,8 +100,8 @@ impl Stage {
     }
 }
 
-/// Whether a disk has been captured.
-fn captured(state: &Path) -> bool {
+/// Whether a snapshot exists.
+fn has_snapshot(state: &Path) -> bool {
     let documents = fs::read_dir(state.join("snapshots")).into_iter().flatten().flatten();
     documents.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".json"))
 }
@@ -109,50 +109,50 @@ fn captured(state: &Path) -> bool {
 #[track_caller]
 fn assert_completed(mut command: Command) {
     let output = command.output().expect("kiln runs");
-    assert!(output.status.success(), "{}", said(&output));
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
-    assert_eq!(answer["runs"][0]["outcome"], "completed", "{}", said(&output));
+    assert!(output.status.success(), "{}", output_of(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["runs"][0]["ending"], "completed", "{}", output_of(&output));
 }
 
 #[test]
-fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_donors_token_revoked() {
-    let name = "clones::a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_donors_token_revoked";
-    in_world(name, |state| {
-        let world = Stage::start(state);
+fn killed_run_is_resumed_and_clones_of_clones_join_after_the_donors_token_was_revoked() {
+    let name = "clones::killed_run_is_resumed_and_clones_of_clones_join_after_the_donors_token_was_revoked";
+    in_sandbox(name, |state| {
+        let stage = Stage::start(state);
         shell("nodes000000", PLANTED);
 
-        let mut run = world.prototype(&["update", "--target-node", "nodes000000", "--no-original"]);
+        let mut run = stage.prototype(&["update", "--target-node", "nodes000000", "--no-original"]);
         let answer = state.join("first.json");
-        let said = File::create(&answer).expect("a file");
-        let mut run = Background(run.stdout(said).spawn().expect("kiln runs"));
-        while !captured(state) {
+        let output = File::create(&answer).expect("a file");
+        let mut run = Background(run.stdout(output).spawn().expect("kiln runs"));
+        while !has_snapshot(state) {
             let ended = run.0.try_wait().expect("a child");
-            assert!(ended.is_none(), "nothing was captured: {}", fs::read_to_string(&answer).unwrap_or_default());
+            assert!(ended.is_none(), "no snapshot was created: {}", fs::read_to_string(&answer).unwrap_or_default());
             thread::sleep(Duration::from_millis(5));
         }
         run.0.kill().expect("killed");
         run.0.wait().expect("a child");
-        // The donor is off, or was switched on again between two looks; nobody else ever is off.
+        // The donor may be off or on again. No other machine is ever off.
         assert_eq!(machines()["nodes000001"]["on"], true);
 
-        // From here on nobody joins with what the donor joined with.
-        world.cluster.revoke("first0");
-        world.cluster.rotate("second", "fedcba9876543210");
-        assert_completed(world.prototype(&["resume"]));
-        world.wait_ready(&["nodes000000"]);
+        // The credential that the donor joined with is no longer valid.
+        stage.cluster.revoke("first0");
+        stage.cluster.rotate("second", "fedcba9876543210");
+        assert_completed(stage.prototype(&["resume"]));
+        stage.wait_ready(&["nodes000000"]);
 
-        let clones = world.grow(4);
+        let clones = stage.grow(4);
         assert_eq!(clones.len(), 2, "{clones:?}");
         shell(&clones[0], "test \"$(cat /usr/local/share/patched)\" = patched-by-hand; test ! -e /root/.bash_history");
 
-        // On another day the clone is the donor.
-        assert_completed(world.prototype(&["update", "--target-node", &clones[0], "--now", LATER]));
-        let grandchildren = world.grow(5);
+        // On the next day, the clone is the donor.
+        assert_completed(stage.prototype(&["update", "--target-node", &clones[0], "--now", LATER]));
+        let grandchildren = stage.grow(5);
         assert_eq!(grandchildren.len(), 1, "{grandchildren:?}");
 
         let all = machines();
-        assert_eq!(all.len(), 5, "the canaries are gone: {all:?}");
-        assert_differ(&world, &all.keys().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(all.len(), 5, "a canary is left: {all:?}");
+        assert_different_identities(&stage, &all.keys().map(String::as_str).collect::<Vec<_>>());
         let ancestry = shell(&grandchildren[0], "cat /var/lib/kiln/ancestry.log");
         for ancestor in ["nodes000000", &clones[0]] {
             let id = text(&all[ancestor], "vmId");
@@ -163,25 +163,25 @@ fn a_killed_run_is_resumed_and_clones_of_clones_join_by_themselves_with_the_dono
     });
 }
 
-/// Every machine is told from every other by all that is said of it, by itself and by the API server.
+/// No two machines share any part of their identity, in the machine or in the API server.
 #[track_caller]
-fn assert_differ(stage: &Stage, nodes: &[&str]) {
-    let mut seen: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+fn assert_different_identities(stage: &Stage, nodes: &[&str]) {
+    let mut identities: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for node in nodes {
-        for (what, line) in IDENTITY.into_iter().chain(OF_A_NODE) {
-            // Only the donor and those that come from it were given these.
-            let given = ["iSCSI initiator", "NVMe host id", "random seed", "ssh host key"].contains(&what);
-            let none = given && *node == "nodes000001";
-            if !none {
-                seen.entry(what).or_default().push(shell(node, line));
+        for (what, line) in IDENTITY.into_iter().chain(NODE_IDENTITY) {
+            // Only the donor has these, and its clones get their own.
+            let planted = ["iSCSI initiator", "NVMe host id", "random seed", "ssh host key"].contains(&what);
+            let is_absent = planted && *node == "nodes000001";
+            if !is_absent {
+                identities.entry(what).or_default().push(shell(node, line));
             }
         }
         let found = stage.cluster.get(&["node", node]).unwrap_or_else(|| panic!("no node `{node}`"));
-        seen.entry("machine id of the node").or_default().push(text(&found["status"]["nodeInfo"], "machineID"));
-        seen.entry("provider id").or_default().push(text(&found["spec"], "providerID"));
+        identities.entry("machine id of the node").or_default().push(text(&found["status"]["nodeInfo"], "machineID"));
+        identities.entry("provider id").or_default().push(text(&found["spec"], "providerID"));
         assert!(stage.cluster.is_ready(node), "`{node}`");
     }
-    for (what, mut values) in seen {
+    for (what, mut values) in identities {
         let count = values.len();
         assert!(count >= 4 && values.iter().all(|value| !value.is_empty()), "{what}: {values:?}");
         values.sort();

@@ -1,4 +1,4 @@
-//! A real control plane in a world, and the service by which its nodes join.
+//! A real control plane in a sandbox, and the service that gives its nodes the credential to join.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -10,25 +10,24 @@ use control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
 use testkit::nspawn::{Request, Response, Server};
 
-/// The world's own address.
+/// The address of the sandbox.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
-/// A real control plane, and the service by which its nodes join.
+/// A real control plane, and the service that gives its nodes the credential to join.
 pub(crate) struct Cluster {
     pub(crate) plane: ControlPlane,
-    /// Where its nodes join.
     pub(crate) join: Server,
-    /// The token that new nodes get; it changes.
+    /// The current bootstrap token.
     token: Arc<Mutex<(String, String)>>,
 }
 
 impl Cluster {
-    /// Starts both at the world's own address.
+    /// Starts both at the address of the sandbox.
     pub(crate) fn start(folder: &Path) -> Self {
         let arguments = [
             "--bind-address=0.0.0.0",
             "--advertise-address=10.77.0.1",
-            // No name of a machine is known here.
+            // There is no DNS for machines.
             "--kubelet-preferred-address-types=InternalIP",
         ];
         let options = Options { api_server_arguments: arguments.map(str::to_owned).into(), ..Options::default() };
@@ -42,7 +41,7 @@ impl Cluster {
                 json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status});
             Response::json(kind.to_string())
         };
-        let listener = TcpListener::bind(SocketAddr::from((GATEWAY, 0))).expect("an address of the world");
+        let listener = TcpListener::bind(SocketAddr::from((GATEWAY, 0))).expect("the address of the sandbox");
         let cluster = Self { plane, join: Server::start(listener, answer), token };
         cluster.rotate("first0", "0123456789abcdef");
         for role in ["system:node-bootstrapper", "system:certificates.k8s.io:certificatesigningrequests:nodeclient"] {
@@ -57,7 +56,7 @@ impl Cluster {
         cluster
     }
 
-    /// Another token for those that join from now on.
+    /// Replaces the bootstrap token of new nodes.
     pub(crate) fn rotate(&self, id: &str, secret: &str) {
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
@@ -67,14 +66,14 @@ impl Cluster {
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = (id.to_owned(), secret.to_owned());
     }
 
-    /// Nobody joins with a token any more.
+    /// Revokes a bootstrap token.
     pub(crate) fn revoke(&self, id: &str) {
         let secret = format!("bootstrap-token-{id}");
         let deleted = self.plane.run_kubectl(&["delete", "secret", "--namespace", "kube-system", &secret]);
         deleted.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// What a node is to be: control groups by itself, and nothing that needs more than root in a container.
+    /// The NodeConfig: control groups without systemd, and nothing that root in a container may not do.
     pub(crate) fn document(&self) -> Value {
         let port = self.plane.address().port();
         json!({
@@ -90,7 +89,7 @@ impl Cluster {
                     "version": "1.34.4",
                     "configuration": {
                         "failSwapOn": false, "makeIPTablesUtilChains": false, "nodeLeaseDurationSeconds": 4,
-                        // The disk is the host's, which tests share with compilers.
+                        // The disk is the host's, which other programs may fill.
                         "evictionHard": {"memory.available": "50Mi"}, "imageGCHighThresholdPercent": 100,
                         "nodeStatusUpdateFrequency": "1s",
                     },
@@ -101,7 +100,7 @@ impl Cluster {
                         "oom_score": 0,
                         "plugins": {"io.containerd.grpc.v1.cri": {
                             "restrict_oom_score_adj": true,
-                            // The root of the machine is an overlay, on which no other can lie.
+                            // The machine's root is an overlay, which cannot be a layer of another overlay.
                             "containerd": {"snapshotter": "native"},
                         }},
                     },
@@ -120,14 +119,14 @@ impl Cluster {
         self.plane.get(words).ok()
     }
 
-    /// Whether a node says that it is ready.
+    /// Whether a node is Ready.
     pub(crate) fn is_ready(&self, node: &str) -> bool {
         let node = self.get(&["node", node]).unwrap_or_default();
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     }
 
-    /// Waits until something is so.
+    /// Waits until `look` returns a value.
     #[track_caller]
     pub(crate) fn wait<T>(what: &str, seconds: u32, look: impl Fn() -> Option<T>) -> T {
         for _ in 0..seconds * 5 {
@@ -136,6 +135,6 @@ impl Cluster {
             }
             thread::sleep(Duration::from_millis(200));
         }
-        panic!("waited in vain until {what}")
+        panic!("timed out waiting until {what}")
     }
 }

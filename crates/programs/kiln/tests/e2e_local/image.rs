@@ -1,4 +1,4 @@
-//! Images of containers: kilnd for the pods that look into a node, and one that waits, for sandboxes.
+//! Container images: kilnd for the pods that inspect a node, and a program that waits, for pod sandboxes.
 
 use std::path::Path;
 
@@ -7,10 +7,11 @@ use serde_json::json;
 
 use super::root::read;
 
-/// What the image with kilnd is called on a node.
+/// The name of the image with kilnd.
 pub(crate) const KILN_IMAGE: &str = "kiln:test";
 
-/// Both in one archive, as `docker save` writes it. They share their only layer: kilnd, a program that waits, and the libraries of both.
+/// Both images in one archive in the format of `docker save`. They share their only layer: kilnd, a program that waits, and the libraries
+/// of both.
 pub(crate) fn archive(kilnd: &Path, debian: &Path) -> Vec<u8> {
     let libraries = "usr/lib/x86_64-linux-gnu";
     let entry = |path: &str, from: &Path| Entry { path: path.to_owned(), mode: 0o755, content: read(from) };
@@ -26,7 +27,7 @@ pub(crate) fn archive(kilnd: &Path, debian: &Path) -> Vec<u8> {
         let config = json!({
             "created": "1970-01-01T00:00:00Z", "architecture": "amd64", "os": "linux",
             "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/bin:/bin"], "WorkingDir": "/"},
-            "rootfs": {"type": "layers", "diff_ids": [Digest::of(&files).to_string()]},
+            "rootfs": {"type": "layers", "diff_ids": [Digest::compute(&files).to_string()]},
         });
         config.to_string().into_bytes()
     };

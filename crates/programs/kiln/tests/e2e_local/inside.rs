@@ -1,62 +1,62 @@
-//! Tests that run in a world: each is started again there.
+//! Tests that run in a sandbox: each starts itself again there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use test_deps::Part;
+use test_deps::TestDep;
 
-/// The kiln that was built.
+/// The built kiln.
 pub(crate) const KILN: &str = env!("CARGO_BIN_EXE_kiln");
 
-/// The state folder of the world around us; none where this process is not in one.
+/// The state folder of the sandbox that this process is in, if any.
 pub(crate) fn state() -> Option<PathBuf> {
     std::env::var_os("KILN_LOCAL").map(PathBuf::from)
 }
 
-/// The root of a Debian that boots.
+/// The root folder of a Debian that boots.
 pub(crate) fn node_root() -> PathBuf {
-    let nspawn = testkit::require(Part::NodeRoot);
-    nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("{} is in no root", nspawn.display())).to_owned()
+    let nspawn = testkit::require(TestDep::NodeRoot);
+    nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("`{}` is not in a root folder", nspawn.display())).to_owned()
 }
 
-/// The root that a part is in.
-pub(crate) fn root_of(part: Part) -> PathBuf {
+/// The root folder of a test dependency.
+pub(crate) fn root_of(part: TestDep) -> PathBuf {
     let program = testkit::require(part);
     let depth = program.ancestors().position(|path| path.ends_with("root"));
     let root = depth.and_then(|depth| program.ancestors().nth(depth));
-    root.unwrap_or_else(|| panic!("{} is in no root", program.display())).to_owned()
+    root.unwrap_or_else(|| panic!("`{}` is not in a root folder", program.display())).to_owned()
 }
 
-/// A command in a world of its own.
-pub(crate) fn world(state: &Path) -> Command {
+/// A command that runs its arguments in a new sandbox.
+pub(crate) fn sandbox(state: &Path) -> Command {
     let mut command = Command::new(KILN);
     command.args(["local", "run", "--state"]).arg(state).arg("--nspawn-root").arg(node_root());
     if cfg!(feature = "tier2") {
-        command.arg("--qemu-root").arg(root_of(Part::LabTools));
+        command.arg("--qemu-root").arg(root_of(TestDep::BenchTools));
     }
     command.arg("--");
     command
 }
 
-/// Where machines keep their disks. They see how full that is, and nobody clones a node whose disk is nearly full: memory has room where the
-/// disk of who tests may have none.
-fn roomy() -> PathBuf {
-    /// What five nodes write, with a margin.
+/// The folder for the disks of machines. kiln refuses to clone a node whose disk is nearly full, which the disk of the test host may be; so
+/// they are in memory if there is enough.
+fn disk_folder() -> PathBuf {
+    /// More than five nodes write.
     const ENOUGH: u64 = 8 << 30;
     let memory = PathBuf::from("/dev/shm");
     let free = rustix::fs::statvfs(&memory).map_or(0, |room| room.f_bavail * room.f_frsize);
     if free >= ENOUGH { memory } else { std::env::temp_dir() }
 }
 
-/// Runs a test in a world with a state folder of its own, by starting it again in there.
+/// Runs a test in a new sandbox with its own state folder, by starting the test again there.
 #[track_caller]
-pub(crate) fn in_world(test: &str, body: impl FnOnce(&Path)) {
+pub(crate) fn in_sandbox(test: &str, body: impl FnOnce(&Path)) {
     if let Some(state) = state() {
         return body(&state);
     }
-    let folder = tempfile::Builder::new().prefix("kiln-local-").tempdir_in(roomy()).expect("a folder");
-    let mut command = world(&folder.path().join("state"));
+    let folder = tempfile::Builder::new().prefix("kiln-local-").tempdir_in(disk_folder()).expect("a folder");
+    let mut command = sandbox(&folder.path().join("state"));
     command.arg(std::env::current_exe().expect("this program")).args(["--exact", test, "--nocapture"]);
     let status = command.status().expect("kiln runs");
-    assert!(status.success(), "`{test}` failed in its world: {status}");
+    assert!(status.success(), "`{test}` failed in its sandbox: {status}");
 }

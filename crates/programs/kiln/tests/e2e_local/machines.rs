@@ -1,4 +1,4 @@
-//! The machines of a world, as `kiln local` shows them, and what they say from the inside.
+//! The machines of a sandbox, as `kiln local` reports them.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use super::inside::KILN;
 
-/// Runs kiln, which must succeed, and gives what it answered.
+/// Runs kiln, which must succeed, and returns its JSON output.
 #[track_caller]
 pub(crate) fn kiln(words: &[&str]) -> Value {
     let output = Command::new(KILN).args(words).args(["--output", "json"]).output().expect("kiln runs");
-    assert!(output.status.success(), "kiln {}: {}", words.join(" "), said(&output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)))
+    assert!(output.status.success(), "kiln {}: {}", words.join(" "), output_of(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output_of(&output)))
 }
 
-/// What a program said, on either stream.
-pub(crate) fn said(output: &Output) -> String {
+/// The output of a program, of both streams.
+pub(crate) fn output_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The machines by the names of their nodes.
+/// The machines, by node name.
 #[track_caller]
 pub(crate) fn machines() -> BTreeMap<String, Value> {
     let status = kiln(&["local", "status"]);
@@ -28,7 +28,7 @@ pub(crate) fn machines() -> BTreeMap<String, Value> {
     all.into_iter().map(|machine| (text(&machine, "computerName"), machine)).collect()
 }
 
-/// A field that is a text.
+/// A string field.
 #[track_caller]
 pub(crate) fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}")).to_owned()

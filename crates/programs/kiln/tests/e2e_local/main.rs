@@ -1,5 +1,4 @@
-//! Real machines on this machine: a world of private namespaces, nodes with a real kubelet and containerd in it, and the prototype
-//! operation on them.
+//! `kiln local` with real machines: a sandbox, nodes with a real kubelet and containerd in it, and the prototype operation on them.
 
 mod clones;
 mod cluster;
@@ -7,5 +6,5 @@ mod image;
 mod inside;
 mod machines;
 mod root;
+mod sandbox;
 mod shell;
-mod world;

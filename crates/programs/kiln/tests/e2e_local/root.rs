@@ -1,4 +1,4 @@
-//! What the image of a node has besides a Debian: kilnd and its units, a kubelet, a network plugin, images of containers.
+//! The root folder of a node: a Debian with kilnd and its units, a kubelet, a network plugin and container images.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,20 +12,20 @@ use super::inside::KILN;
 
 pub(crate) const UNITS: &str = "usr/lib/systemd/system";
 
-/// The image's own list of what is in it. A new node asks the join service by its identity, not by anything on the disk.
+/// The image's list of its programs. A new node authenticates to the join service by its identity, not with a credential on the disk.
 pub(crate) const IMAGE: &str = r#"{
     "kubelets": {"1.34.4": "/usr/bin/kubelet"}, "runtimes": {"1.6.20": "/usr/bin/containerd"}, "cniPlugins": "/opt/cni/bin",
     "sandboxImage": "docker.io/library/pause:test", "interface": "host0",
     "execPlugins": {"managedIdentity": {"command": "/usr/bin/join", "args": ["{endpoint}"]}}
 }"#;
 
-/// Fetches what a kubelet joins with, from a service of the cluster.
+/// Fetches the credential that a kubelet joins with, from a service of the cluster.
 const JOIN: &str = r#"#!/bin/sh
 exec curl --silent --show-error --fail --max-time 10 "$1"
 "#;
 
-/// The plugins of a network: what containerd calls for a pod's loopback device, and one wire per pod, which is as much as a pod needs that
-/// never speaks to anybody.
+/// The network plugins: one for a pod's loopback device, and one that gives each pod a veth pair. That is enough for a pod that never
+/// communicates.
 const PLUGIN: &str = r#"#!/bin/sh
 set -eu
 cat >/dev/null
@@ -55,7 +55,7 @@ esac
 
 const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "wire", "plugins": [{"type": "wire"}]}"#;
 
-/// Puts images that came with the disk where containerd has them, once; a clone has them already.
+/// Imports the container images on the disk into containerd, once. A clone has them already.
 const IMPORT: &str = "[Unit]
 ConditionPathExists=!/var/lib/imported
 After=containerd.service
@@ -69,15 +69,15 @@ ExecStart=/usr/bin/touch /var/lib/imported
 WantedBy=multi-user.target
 ";
 
-/// The root of a node in a new folder: the Debian, and what comes to it.
-pub(crate) fn make(folder: &Path, debian: &Path) {
-    // The same files by another name, where they are on the same disk: nobody writes to them.
+/// Creates the root folder of a node from that of a Debian.
+pub(crate) fn create_root(folder: &Path, debian: &Path) {
+    // Hard links where both are on one file system: nothing writes to these files.
     let copied = |how: &str| {
         let _ = fs::remove_dir_all(folder);
         let status = Command::new("cp").arg(how).arg(debian).arg(folder).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
     };
-    assert!(copied("-al") || copied("-a"), "{} could not be copied", debian.display());
+    assert!(copied("-al") || copied("-a"), "cannot copy `{}`", debian.display());
     let kilnd = kilnd();
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
     file(folder, "usr/bin/kilnd", &read(&kilnd), 0o755);
@@ -99,7 +99,7 @@ pub(crate) fn make(folder: &Path, debian: &Path) {
     for unit in ["kubelet", "images"] {
         link(folder, &format!("{UNITS}/multi-user.target.wants/{unit}.service"), &format!("../{unit}.service"));
     }
-    share(&kubelet_program(), &folder.join("usr/bin/kubelet"));
+    link_or_copy(&kubelet_program(), &folder.join("usr/bin/kubelet"));
     file(folder, "usr/lib/kiln/image.json", IMAGE.as_bytes(), 0o644);
     file(folder, "usr/bin/join", JOIN.as_bytes(), 0o755);
     for plugin in ["loopback", "wire"] {
@@ -107,18 +107,18 @@ pub(crate) fn make(folder: &Path, debian: &Path) {
     }
     file(folder, "etc/cni/net.d/10-wire.conflist", NETWORK.as_bytes(), 0o644);
     file(folder, "etc/hosts", b"127.0.0.1 localhost\n10.77.0.1 kubernetes\n", 0o644);
-    // Nobody answers for names here; without this a program waits for the servers of whoever made the Debian.
+    // There is no DNS server here. With the resolv.conf of the Debian, programs would wait for servers that do not exist.
     file(folder, "etc/resolv.conf", b"", 0o644);
     file(folder, "usr/share/images.tar", &image::archive(&kilnd, debian), 0o644);
 }
 
-/// The kilnd that was built beside kiln, built now where it was not.
+/// The kilnd next to kiln in the target folder, built now if it is missing.
 fn kilnd() -> PathBuf {
     let path = Path::new(KILN).with_file_name("kilnd");
     if !path.exists() {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo).args(["build", "--offline", "--package", "kilnd"]).status();
-        assert!(built.is_ok_and(|status| status.success()) && path.exists(), "{} is not there", path.display());
+        assert!(built.is_ok_and(|status| status.success()) && path.exists(), "`{}` was not built", path.display());
     }
     path
 }
@@ -126,7 +126,7 @@ fn kilnd() -> PathBuf {
 fn kubelet_program() -> PathBuf {
     let cache = Cache::of_user().unwrap_or_else(|error| panic!("{error}"));
     let kubelet = KubePrograms::of_user(cache).find("kubelet").unwrap_or_else(|missing| panic!("{missing}"));
-    // What is called kubelet there may be a link to one program for all names.
+    // `kubelet` may be a link to one program with many names.
     kubelet.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", kubelet.display()))
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn read(path: &Path) -> Vec<u8> {
 
 pub(crate) fn file(folder: &Path, path: &str, content: &[u8], mode: u32) {
     let path = folder.join(path);
-    // The Debian's own file of this name keeps its content.
+    // An existing file may be a hard link, whose content must not change.
     let _ = fs::remove_file(&path);
     let written = fs::create_dir_all(path.parent().expect("a folder"))
         .and_then(|()| fs::write(&path, content))
@@ -146,11 +146,11 @@ pub(crate) fn file(folder: &Path, path: &str, content: &[u8], mode: u32) {
 
 pub(crate) fn link(folder: &Path, path: &str, target: &str) {
     let path = folder.join(path);
-    let made = fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| symlink(target, &path));
-    made.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let created = fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| symlink(target, &path));
+    created.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// A big file that nobody changes: one more name for it, or a copy where that is on another disk.
-fn share(from: &Path, to: &Path) {
+/// Adds a hard link to a large file, or a copy if it is on another file system.
+fn link_or_copy(from: &Path, to: &Path) {
     fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop)).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -1,7 +1,7 @@
-//! `kiln launch` with Karpenter's objects as a real API server has them.
+//! `kiln launch` with Karpenter objects of a real API server.
 
 #[path = "../e2e_launch/world.rs"]
-#[expect(dead_code, reason = "the kills are the other target's")]
+#[expect(dead_code, reason = "only the other test target kills processes")]
 mod world;
 
 use control_plane::{shared, unique};
@@ -10,7 +10,7 @@ use serde_json::json;
 use world::{IMAGES, World};
 
 #[test]
-fn a_claims_pool_and_class_are_taken_from_the_cluster_and_what_nobody_says_is_detected() {
+fn pool_and_class_of_a_claim_are_read_from_the_cluster_and_missing_settings_are_detected() {
     let plane = shared();
     plane.apply_karpenter_crds().unwrap_or_else(|error| panic!("{error}"));
     let [class, pool, claim] = ["class", "pool", "claim"].map(unique);
@@ -54,7 +54,7 @@ fn a_claims_pool_and_class_are_taken_from_the_cluster_and_what_nobody_says_is_de
     let script = kiln_aks_formats::from_base64(properties["osProfile"]["customData"].as_str().unwrap()).unwrap();
     let script = String::from_utf8(script).unwrap();
     assert!(script.contains("--max-pods=42"), "{script}");
-    assert!(script.contains(&kiln_aks_formats::to_base64(plane.authority())), "the cluster's own certificate");
+    assert!(script.contains(&kiln_aks_formats::to_base64(plane.authority())), "the CA of the cluster");
 
     let gone = unique("gone");
     let missing = world.run(&["template", "--settings", &less, "--claim", &gone, "--kubeconfig", &kubeconfig], &[]);

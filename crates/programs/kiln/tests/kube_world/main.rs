@@ -1,4 +1,4 @@
-//! The cluster of a served world, by real `kubectl`.
+//! The cluster of `kiln sim serve`, with the real `kubectl`.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have names in UTF-8")
 }
 
-/// Asks ARM for something as the world's service principal; the status of the answer.
+/// Sends an ARM request as the service principal of the embedded Azure, and returns the status code.
 async fn arm(sim: &SimProcess, method: Method, path: &str) -> u16 {
     kiln_tls::install();
     let ca = Certificate::from_pem(&std::fs::read(sim.key("caFile")).expect("the CA's file")).expect("a certificate");
@@ -39,10 +39,10 @@ async fn arm(sim: &SimProcess, method: Method, path: &str) -> u16 {
     let got: Value = serde_json::from_str(&got.text().await.expect("a body")).expect("JSON");
     let token = got["access_token"].as_str().unwrap_or_else(|| panic!("{got}"));
     let request = client.request(method, format!("{}{path}", sim.key("arm"))).bearer_auth(token);
-    request.send().await.expect("an answer").status().as_u16()
+    request.send().await.expect("a response").status().as_u16()
 }
 
-/// What `kubectl` prints, or why it does not.
+/// The output of `kubectl`, or its error message.
 fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String, String> {
     let programs = KubePrograms::of_user(Cache::of_user().expect("a cache"));
     let program = programs.find("kubectl").unwrap_or_else(|missing| panic!("{missing}"));
@@ -57,12 +57,12 @@ fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// Asks until the answer is as it should be: kubelets take a turn each second.
-fn until(kubeconfig: &str, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
+/// Polls until the output matches: kubelets act once per second.
+fn until(kubeconfig: &str, arguments: &[&str], matches: impl Fn(&str) -> bool) -> String {
     let mut last = kubectl(kubeconfig, arguments);
     for _ in 0..240 {
         match &last {
-            Ok(said) if holds(said) => return said.clone(),
+            Ok(output) if matches(output) => return output.clone(),
             _ => std::thread::sleep(Duration::from_millis(250)),
         }
         last = kubectl(kubeconfig, arguments);
@@ -70,8 +70,8 @@ fn until(kubeconfig: &str, arguments: &[&str], holds: impl Fn(&str) -> bool) -> 
     panic!("kubectl {arguments:?}: {last:?}");
 }
 
-fn ready(said: &str) -> usize {
-    said.lines().filter(|line| line.split_whitespace().nth(1) == Some("Ready")).count()
+fn ready(output: &str) -> usize {
+    output.lines().filter(|line| line.split_whitespace().nth(1) == Some("Ready")).count()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn nodes_register_with_the_labels_and_taints_of_their_pool() {
     .expect("written");
     let sim = kiln().sim(&["--speed", "instant", "--world", text(&world)]);
     let at = sim.key("kubeconfig");
-    until(at, &["get", "nodes", "-l", "tier=gpu", "--no-headers"], |said| ready(said) == 1);
+    until(at, &["get", "nodes", "-l", "tier=gpu", "--no-headers"], |output| ready(output) == 1);
     let taints = kubectl(at, &["get", "node", "gpu-vmss000000", "-o", "jsonpath={.spec.taints}"]).expect("taints");
     assert!(taints.contains(r#""effect":"NoSchedule","key":"dedicated","value":"gpu""#), "{taints}");
 }
@@ -94,10 +94,10 @@ const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "m
     "spec": {"containers": [{"name": "main", "image": "pause:3.9"}]}}"#;
 
 #[test]
-fn the_machines_of_the_world_are_nodes_and_run_pods() {
+fn simulated_machines_are_nodes_and_run_pods() {
     let sim = kiln().sim(&["--speed", "instant"]);
     let at = sim.key("kubeconfig");
-    until(at, &["get", "nodes", "--no-headers"], |said| ready(said) == 10);
+    until(at, &["get", "nodes", "--no-headers"], |output| ready(output) == 10);
     let nodes: Value =
         serde_json::from_str(&kubectl(at, &["get", "nodes", "-o", "json"]).expect("nodes")).expect("JSON");
     let id = nodes["items"][0]["spec"]["providerID"].as_str().expect("a provider id");
@@ -108,7 +108,7 @@ fn the_machines_of_the_world_are_nodes_and_run_pods() {
     let file = here.path().join("pod.json");
     std::fs::write(&file, POD).expect("written");
     kubectl(at, &["create", "-f", text(&file)]).expect("a pod");
-    until(at, &["get", "pod", "mine", "--no-headers"], |said| said.contains("Running"));
+    until(at, &["get", "pod", "mine", "--no-headers"], |output| output.contains("Running"));
     let node = kubectl(at, &["get", "pod", "mine", "-o", "jsonpath={.spec.nodeName}"]).expect("its node");
     let all = ["get", "pods", "-A", "-o", "name", "--field-selector", &format!("spec.nodeName={node}")];
     let on_node = kubectl(at, &all).expect("pods");
@@ -120,14 +120,14 @@ fn the_machines_of_the_world_are_nodes_and_run_pods() {
 }
 
 #[tokio::test]
-async fn a_stopped_machine_is_not_ready_a_started_one_is_and_a_deleted_one_is_gone() {
+async fn nodes_follow_the_power_state_and_deletion_of_their_machines() {
     let here = folder();
     let world = here.path().join("world.yaml");
     std::fs::write(&world, "pools: [{name: pool, capacity: 2}]\n").expect("written");
     let sim = kiln().sim(&["--speed", "instant", "--world", text(&world)]);
     let at = sim.key("kubeconfig");
     let nodes = ["get", "nodes", "--no-headers"];
-    until(at, &nodes, |said| ready(said) == 2);
+    until(at, &nodes, |output| ready(output) == 2);
     let set = format!(
         "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Compute/virtualMachineScaleSets/pool",
         sim.key("subscriptionId"),
@@ -138,12 +138,12 @@ async fn a_stopped_machine_is_not_ready_a_started_one_is_and_a_deleted_one_is_go
     {
         let path = format!("{set}/virtualMachines/0{verb}?api-version=2024-07-01");
         assert_eq!(arm(&sim, method, &path).await, 202, "{verb}");
-        until(at, &nodes, |said| (ready(said), said.lines().count()) == (ready_nodes, all_nodes));
+        until(at, &nodes, |output| (ready(output), output.lines().count()) == (ready_nodes, all_nodes));
     }
 }
 
 #[test]
-fn a_cluster_in_a_state_folder_is_there_again_and_its_door_is_shut_meanwhile() {
+fn cluster_in_a_state_folder_is_restored_and_its_kubeconfig_is_removed_in_between() {
     let state = folder();
     let arguments = ["--speed", "instant", "--state", text(state.path())];
     let sim = kiln().sim(&arguments);
@@ -160,7 +160,7 @@ fn a_cluster_in_a_state_folder_is_there_again_and_its_door_is_shut_meanwhile() {
 }
 
 #[test]
-fn by_a_kubeconfig_the_machines_join_a_real_cluster() {
+fn machines_join_a_real_cluster_with_a_kubeconfig() {
     let plane = control_plane::shared();
     let at = text(plane.kubeconfig());
     let here = folder();
@@ -168,20 +168,20 @@ fn by_a_kubeconfig_the_machines_join_a_real_cluster() {
     std::fs::write(&world, format!("pools: [{{name: {pool}, capacity: 2}}]\n")).expect("written");
     let sim = kiln().sim(&["--speed", "instant", "--world", text(&world), "--kubeconfig", at]);
     assert_eq!(sim.key("kubeconfig"), at);
-    let mine = |said: &str| said.lines().filter(|line| line.starts_with(&pool)).count();
+    let mine = |output: &str| output.lines().filter(|line| line.starts_with(&pool)).count();
     let nodes = ["get", "nodes", "--no-headers"];
-    until(at, &nodes, |said| said.lines().filter(|line| line.starts_with(&pool) && ready(line) == 1).count() == 2);
+    until(at, &nodes, |output| output.lines().filter(|line| line.starts_with(&pool) && ready(line) == 1).count() == 2);
     drop(sim);
-    let said = kubectl(at, &nodes).expect("nodes");
-    assert_eq!(mine(&said), 2, "a world that ends deletes nobody's nodes");
-    for line in said.lines().filter(|line| line.starts_with(&pool)) {
+    let output = kubectl(at, &nodes).expect("nodes");
+    assert_eq!(mine(&output), 2, "nodes of a real cluster are not deleted at exit");
+    for line in output.lines().filter(|line| line.starts_with(&pool)) {
         let name = line.split_whitespace().next().expect("a name");
         kubectl(at, &["delete", "node", name]).expect("deleted");
     }
 }
 
 #[test]
-fn a_kubeconfig_that_is_none_is_named_and_nothing_starts() {
+fn invalid_kubeconfig_is_named_and_nothing_starts() {
     let here = folder();
     let file = here.path().join("kubeconfig");
     std::fs::write(&file, "clusters: {").expect("written");

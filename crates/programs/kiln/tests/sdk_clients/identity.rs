@@ -1,4 +1,4 @@
-//! Who may log in, with what, and what a role lets them do.
+//! Logins and roles.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::azure::Azure;
 
-/// The least that a prototype run needs.
+/// The actions that a prototype run needs.
 const ROLE: [&str; 29] = [
     "Microsoft.Compute/disks/beginGetAccess/action",
     "Microsoft.Compute/disks/read",
@@ -40,8 +40,9 @@ const ROLE: [&str; 29] = [
     "Microsoft.Network/virtualNetworks/subnets/join/action",
 ];
 
-/// A world with a client that may do everything, and for each action one that may do everything else; and who is denied what.
-fn denying() -> (String, Value) {
+/// Returns a world file with a client that has every permission and, for each action, one that has every other permission; and the client
+/// id for each denied action.
+fn world_with_denied_actions() -> (String, Value) {
     let mut world = "clients:\n- {clientId: all, clientSecret: s}\n".to_owned();
     let mut denied = Map::new();
     for (number, action) in ROLE.iter().enumerate() {
@@ -53,13 +54,13 @@ fn denying() -> (String, Value) {
 }
 
 #[track_caller]
-fn plays_denying(scenario: &str) {
-    let (world, facts) = denying();
+fn run_with_denied_actions(scenario: &str) {
+    let (world, facts) = world_with_denied_actions();
     Azure::default().world(&world).start().plays("identity", scenario, &[("KILN_FACTS", &facts.to_string())]);
 }
 
 #[test]
-fn a_service_principal_or_workload_logs_in_and_a_wrong_one_does_not() {
+fn service_principal_and_workload_log_in() {
     let world = "clients:\n- {clientId: app, clientSecret: s, federatedTokens: [service-account-token]}\n";
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("token").display().to_string();
@@ -68,39 +69,43 @@ fn a_service_principal_or_workload_logs_in_and_a_wrong_one_does_not() {
 }
 
 #[test]
-fn a_machine_logs_in_with_its_managed_identity() {
+fn vm_logs_in_with_its_managed_identity() {
     let world = "identity: {clientId: of-the-nodes, notActions: ['*/delete']}\n";
     let facts = json!({"identity": "of-the-nodes"}).to_string();
-    // It asks a metadata service.
+    // The SDK queries a metadata service.
     testkit::private().inside(|| {
         Azure::default().world(world).start().plays("identity", "machines_log_in", &[("KILN_FACTS", &facts)]);
     });
 }
 
 #[test]
-fn missing_wrong_and_foreign_tokens_are_told_apart() {
+fn missing_invalid_and_foreign_tokens_have_different_errors() {
     let foreign = "11111111-2222-4333-8444-555555555555";
     let world = format!("foreignSubscriptions: [{{subscriptionId: {foreign}, tenantId: other-tenant}}]\n");
     let facts = json!({"foreign": foreign}).to_string();
-    Azure::default().world(&world).start().plays("identity", "bad_tokens_are_told_apart", &[("KILN_FACTS", &facts)]);
+    Azure::default().world(&world).start().plays(
+        "identity",
+        "bad_tokens_have_different_errors",
+        &[("KILN_FACTS", &facts)],
+    );
 }
 
 #[test]
-fn a_token_that_is_too_old_is_refused() {
+fn expired_token_is_rejected() {
     Azure::default().world("tokenLifetime: 3\n").plays("identity", "tokens_expire");
 }
 
 #[test]
 fn each_action_of_the_role_can_be_denied() {
-    plays_denying("each_action_can_be_denied");
+    run_with_denied_actions("each_action_can_be_denied");
 }
 
 #[test]
-fn a_write_needs_rights_on_what_it_refers_to() {
-    plays_denying("links_can_be_denied");
+fn write_needs_permissions_on_linked_resources() {
+    run_with_denied_actions("links_can_be_denied");
 }
 
 #[test]
-fn a_client_can_ask_what_it_may_do() {
-    plays_denying("permissions_can_be_asked_for");
+fn client_can_list_its_permissions() {
+    run_with_denied_actions("permissions_can_be_listed");
 }

@@ -1,9 +1,9 @@
-//! Rules of galleries, definitions and versions.
+//! Rules for galleries, image definitions and image versions.
 
 use crate::azure::Azure;
 
 #[test]
-fn names_of_galleries_definitions_and_versions_have_a_grammar() {
+fn names_of_galleries_definitions_and_versions_are_validated() {
     Azure::default().plays("images", "names_have_a_grammar");
 }
 
@@ -13,12 +13,12 @@ fn latest_is_the_highest_usable_version_in_the_region() {
 }
 
 #[test]
-fn immutable_properties_of_definitions_and_versions_are_refused() {
-    Azure::default().plays("images", "what_is_published_does_not_change");
+fn changes_of_immutable_image_properties_are_rejected() {
+    Azure::default().plays("images", "immutable_properties");
 }
 
 #[test]
-fn a_failed_version_stays_and_blocks_its_name() {
+fn failed_version_remains_and_blocks_its_name() {
     Azure::default().world("location: westcentralus\n").plays("images", "a_failed_version_stays");
 }
 
@@ -28,17 +28,17 @@ fn replication_progresses_over_time() {
 }
 
 #[test]
-fn a_gallery_or_definition_that_holds_something_is_not_deleted() {
+fn gallery_and_definition_with_children_are_not_deleted() {
     Azure::default().plays("images", "nested_resources_go_first");
 }
 
 #[test]
-fn an_image_fits_its_definition() {
-    Azure::default().plays("images", "an_image_fits_its_definition");
+fn image_source_must_match_the_definition() {
+    Azure::default().plays("images", "image_source_must_match_the_definition");
 }
 
 #[test]
-fn images_that_others_publish_are_listed_and_started_from() {
+fn community_images_are_listed_and_used() {
     let world = "
 communityImages:
 - gallery: open-gallery
@@ -48,5 +48,5 @@ communityImages:
   - {version: 1.10.0, published: 2026-02-01T00:00:00Z}
   - {version: 2.0.0, published: 2026-03-01T00:00:00Z, excludeFromLatest: true}
 ";
-    Azure::default().world(world).plays("images", "others_publish_images");
+    Azure::default().world(world).plays("images", "community_images");
 }

@@ -1,8 +1,8 @@
-//! The whole life of a pool and its image.
+//! The life cycle of a pool and its image.
 
 use crate::azure::Azure;
 
 #[test]
-fn the_sdk_drives_the_whole_life_of_a_pool_and_its_image() {
+fn sdk_drives_the_life_cycle_of_pool_and_image() {
     Azure::default().plays("life", "whole_life");
 }

@@ -1,4 +1,4 @@
-//! The official SDK for Python against `kiln sim serve`. What each scenario does is in `tests/python`, what it shows is a row of
+//! The Azure SDK for Python against `kiln sim serve`. The scenarios are in `tests/python`; each is the test of a rule in
 //! `docs/reference/embedded-azure.md`.
 
 mod arm;

@@ -1,4 +1,4 @@
-//! Playing a scenario of the Python SDK.
+//! Running scenarios of the Python SDK.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::azure::{Azure, Running};
 const PLAYER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/python/scenario.py");
 
 impl Azure {
-    /// Starts it and plays a scenario: a function of a module in `tests/python`.
+    /// Starts the embedded Azure and runs a scenario: a function of a module in `tests/python`.
     #[track_caller]
     pub(crate) fn plays(self, module: &str, scenario: &str) {
         self.start().plays(module, scenario, &[]);
@@ -17,7 +17,7 @@ impl Azure {
 }
 
 impl Running {
-    /// Plays a scenario, with more variables.
+    /// Runs a scenario with additional environment variables.
     #[track_caller]
     pub(crate) fn plays(&self, module: &str, scenario: &str, variables: &[(&str, &str)]) -> Finished {
         let ready = self.sim.ready().to_string();

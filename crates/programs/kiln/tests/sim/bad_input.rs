@@ -1,4 +1,4 @@
-//! What the user gives and cannot be used: one clear error with the place, exit 2, nothing half started.
+//! Invalid input: one clear error with the position, exit code 2, and no side effects.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use testkit::Finished;
 
 use crate::{contents, folder, kiln, text};
 
-/// Runs `kiln sim serve`, which must refuse with these words.
+/// Runs `kiln sim serve`, which must fail with these words.
 #[track_caller]
 fn refused(arguments: &[&str], words: &[&str]) -> Finished {
     let finished = kiln().run(&[&["sim", "serve"], arguments].concat());
@@ -16,7 +16,7 @@ fn refused(arguments: &[&str], words: &[&str]) -> Finished {
     assert!(finished.stderr.starts_with("error: "), "{finished}");
     assert_eq!(finished.stderr.matches("error: ").count(), 1, "{finished}");
     for word in words {
-        assert!(finished.stderr.contains(word), "`{word}` is not in: {finished}");
+        assert!(finished.stderr.contains(word), "`{word}` is missing in: {finished}");
     }
     finished
 }
@@ -28,7 +28,7 @@ fn written(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
+fn invalid_world_file_error_has_the_position_and_creates_no_folder() {
     let folder = folder();
     let state = folder.path().join("state");
     for (name, body, words) in [
@@ -51,7 +51,7 @@ fn a_bad_world_is_named_with_its_place_and_no_folder_is_made() {
 }
 
 #[test]
-fn bad_faults_are_named_with_their_place() {
+fn invalid_fault_file_error_has_the_position() {
     let folder = folder();
     let unknown = written(folder.path(), "faults.yaml", "faults:\n- kind: exploded\n");
     refused(&["--faults", text(&unknown)], &["error: --faults ", "faults.yaml", "exploded"]);
@@ -61,7 +61,7 @@ fn bad_faults_are_named_with_their_place() {
 }
 
 #[test]
-fn a_port_in_use_is_named_and_no_folder_is_made() {
+fn port_in_use_is_named_and_creates_no_folder() {
     let folder = folder();
     let state = folder.path().join("state");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -73,9 +73,9 @@ fn a_port_in_use_is_named_and_no_folder_is_made() {
 }
 
 #[test]
-fn an_option_that_cannot_be_is_named() {
+fn invalid_option_is_named() {
     for (arguments, words) in [
-        (["--speed", "fast"], ["--speed", "`fast` is neither `instant` nor a factor"]),
+        (["--speed", "fast"], ["--speed", "`fast` is not `instant` or a factor"]),
         (["--speed", "0"], ["--speed", "`0`"]),
         (["--listen", "here"], ["--listen", "here"]),
         (["--seed", "dice"], ["--seed", "dice"]),
@@ -88,7 +88,7 @@ fn an_option_that_cannot_be_is_named() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_is_named() {
+fn invalid_folder_is_named() {
     let folder = folder();
     let file = written(folder.path(), "file", "");
     refused(&["--state", text(&file.join("state"))], &[text(&file), "Not a directory"]);
@@ -97,7 +97,7 @@ fn a_folder_that_cannot_be_is_named() {
 }
 
 #[test]
-fn a_damaged_state_folder_is_named_by_file_and_left_as_it_is() {
+fn damaged_state_file_is_named_and_left_unchanged() {
     let folder = folder();
     let state = folder.path().join("state");
     drop(kiln().sim(&["--state", text(&state)]));
@@ -112,7 +112,7 @@ fn a_damaged_state_folder_is_named_by_file_and_left_as_it_is() {
         let good = fs::read(&path).expect(file);
         fs::write(&path, damage).expect(file);
         let before = contents(&state);
-        // A new name makes a new certificate, for which the CA's key is needed.
+        // A new name needs a new certificate, and therefore the CA key.
         refused(&["--state", text(&state), "--name", "other.internal"], words);
         assert!(contents(&state) == before, "{file}: the folder was changed");
         fs::write(&path, good).expect(file);

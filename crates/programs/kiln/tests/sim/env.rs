@@ -26,7 +26,7 @@ fn shell(script: &str, arguments: &[&str]) -> Finished {
 }
 
 #[test]
-fn a_shell_reads_back_what_is_exported() {
+fn exported_variables_survive_shell_quoting() {
     let folder = folder();
     let file = folder.path().join("ready.json");
     fs::write(&file, ready().to_string()).expect("written");
@@ -36,7 +36,7 @@ fn a_shell_reads_back_what_is_exported() {
 }
 
 #[test]
-fn exports_and_the_commands_of_az_are_printed() {
+fn exports_and_az_commands_are_printed() {
     let folder = folder();
     let file = folder.path().join("ready.json");
     fs::write(&file, ready().to_string()).expect("written");
@@ -68,17 +68,17 @@ export NO_PROXY=localhost,127.0.0.1,::1
 }
 
 #[test]
-fn a_program_gets_the_same_as_json_also_from_standard_input() {
+fn json_output_has_the_same_contents_also_from_standard_input() {
     let script = r#"printf '%s' "$2" | "$1" sim env --from - --output json"#;
     let printed = shell(script, &[&ready().to_string()]).json();
     assert_eq!(printed["variables"]["AZURE_CLIENT_SECRET"], SECRET);
     assert_eq!(printed["variables"]["KILN_ARM_ENDPOINT"], "https://localhost:8443");
     assert!(printed["az"][0].as_str().expect("text").starts_with("az cloud register --name kiln "));
-    assert!(!printed["az"].to_string().contains(SECRET), "the secret is in the variables alone");
+    assert!(!printed["az"].to_string().contains(SECRET), "the secret must be in the variables only");
 }
 
 #[test]
-fn a_served_folder_is_enough_and_one_that_is_not_served_is_an_error() {
+fn state_folder_can_be_used_only_while_it_is_served() {
     let folder = folder();
     let state = folder.path().join("state");
     let mut sim = kiln().sim(&["--state", text(&state)]);
@@ -91,7 +91,7 @@ fn a_served_folder_is_enough_and_one_that_is_not_served_is_an_error() {
 }
 
 #[test]
-fn what_is_no_ready_line_is_named() {
+fn invalid_ready_line_is_an_error() {
     let folder = folder();
     let file = folder.path().join("ready.json");
     fs::write(&file, "{\"arm\": 1}").expect("written");
@@ -105,7 +105,7 @@ fn what_is_no_ready_line_is_named() {
 }
 
 #[test]
-fn completions_know_the_commands() {
+fn completions_contain_the_commands() {
     for (shell, words) in [("bash", "--imds-listen"), ("zsh", "--imds-listen"), ("fish", "imds-listen")] {
         let finished = kiln().run(&["completions", shell]).success();
         assert!(finished.stdout.contains(words), "{shell}");

@@ -1,4 +1,4 @@
-//! A client of a served world.
+//! An HTTP client for `kiln sim serve`.
 
 use std::net::IpAddr;
 
@@ -13,13 +13,13 @@ pub(crate) struct Got {
     pub(crate) body: Value,
 }
 
-/// A client that trusts the world's CA and nobody else.
+/// A client that trusts only the embedded Azure's CA.
 pub(crate) fn trusting(sim: &SimProcess) -> ClientBuilder {
     let pem = std::fs::read(sim.key("caFile")).expect("the CA's file");
     plain().tls_certs_only([Certificate::from_pem(&pem).expect("a certificate")])
 }
 
-/// A client that trusts nobody.
+/// A client without trusted CAs.
 pub(crate) fn plain() -> ClientBuilder {
     kiln_tls::install();
     reqwest::Client::builder().no_proxy()
@@ -43,7 +43,7 @@ pub(crate) async fn send(
     Ok(Got { status, version, text, body })
 }
 
-/// A service principal that has logged in.
+/// A logged-in service principal.
 pub(crate) struct Operator {
     pub(crate) client: reqwest::Client,
     arm: String,
@@ -52,15 +52,15 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) async fn log_in(sim: &SimProcess) -> Self {
-        Self::with(sim, trusting(sim), sim.key("arm")).await
+        Self::log_in_with(sim, trusting(sim), sim.key("arm")).await
     }
 
-    /// With a token for ARM's public name, which is good at any address.
+    /// Logs in with a token for ARM's public name, which is valid at any address.
     pub(crate) async fn roaming(sim: &SimProcess) -> Self {
-        Self::with(sim, trusting(sim), "https://management.azure.com").await
+        Self::log_in_with(sim, trusting(sim), "https://management.azure.com").await
     }
 
-    pub(crate) async fn with(sim: &SimProcess, client: ClientBuilder, audience: &str) -> Self {
+    pub(crate) async fn log_in_with(sim: &SimProcess, client: ClientBuilder, audience: &str) -> Self {
         let client = client.build().expect("a client");
         let form = format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}/.default",
@@ -75,7 +75,7 @@ impl Operator {
         Self { client, arm: sim.key("arm").to_owned(), bearer: format!("Bearer {token}") }
     }
 
-    /// The same token at another process of the same world.
+    /// Uses the same token with another process of the same state.
     pub(crate) fn at(&self, sim: &SimProcess) -> Self {
         Self {
             client: trusting(sim).build().expect("a client"),
@@ -94,19 +94,19 @@ impl Operator {
     }
 }
 
-/// Runs a test, and what it starts, where no service of a real host answers its clients.
-pub(crate) fn apart(test: impl Future<Output = ()> + Send) {
+/// Runs a test in a private network namespace, where no real metadata service can answer.
+pub(crate) fn isolated(test: impl Future<Output = ()> + Send) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     testkit::private().inside(|| runtime.enable_all().build().expect("a runtime").block_on(test));
 }
 
-/// Asks the metadata service, from an address of this machine.
+/// Queries the metadata service from a local address.
 pub(crate) async fn metadata(sim: &SimProcess, from: &str, path: &str) -> Got {
     let from: IpAddr = from.parse().expect("an address");
     ask(plain().local_address(from), sim.key("imds"), path, &[("metadata", "true")]).await
 }
 
-/// Asks the wire server.
+/// Queries the wire server.
 pub(crate) async fn wire_server(sim: &SimProcess, path: &str) -> Got {
     ask(plain(), sim.key("wireServer"), path, &[]).await
 }

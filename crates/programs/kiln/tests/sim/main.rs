@@ -1,4 +1,4 @@
-//! `kiln sim` as its users run it: the built program, real sockets, real signals.
+//! `kiln sim` as users run it: the built program, real sockets, real signals.
 
 mod bad_input;
 mod env;
@@ -23,7 +23,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have names in UTF-8")
 }
 
-/// All files below a folder and what they hold.
+/// All files below a folder with their contents.
 fn contents(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {

@@ -1,4 +1,4 @@
-//! A served world: its ready line, its sockets, its end.
+//! `kiln sim serve`: ready line, sockets and shutdown.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use reqwest::{Method, Version};
 
-use crate::http::{Operator, apart, metadata, plain, send, trusting, wire_server};
+use crate::http::{Operator, isolated, metadata, plain, send, trusting, wire_server};
 use crate::{folder, kiln, text};
 
 const SUBSCRIPTIONS: &str = "/subscriptions?api-version=2022-12-01";
 
 #[test]
-fn the_ready_line_has_all_keys_and_is_the_first_thing_said() {
+fn ready_line_comes_first_and_has_all_keys() {
     let sim = kiln().sim(&[]);
     let keys: Vec<&str> = sim.ready().as_object().expect("an object").keys().map(String::as_str).collect();
     let expected = [
@@ -38,17 +38,17 @@ fn the_ready_line_has_all_keys_and_is_the_first_thing_said() {
 }
 
 #[tokio::test]
-async fn a_client_that_trusts_the_ca_logs_in_over_http_2_and_http_1() {
+async fn client_with_the_ca_logs_in_over_http_2_and_http_1() {
     let sim = kiln().sim(&["--speed", "instant"]);
     let two = Operator::log_in(&sim).await.get(SUBSCRIPTIONS).await;
     assert_eq!((two.status, two.version), (200, Version::HTTP_2), "{}", two.text);
-    let one = Operator::with(&sim, trusting(&sim).http1_only(), sim.key("arm")).await.get(SUBSCRIPTIONS).await;
+    let one = Operator::log_in_with(&sim, trusting(&sim).http1_only(), sim.key("arm")).await.get(SUBSCRIPTIONS).await;
     assert_eq!((one.status, one.version), (200, Version::HTTP_11), "{}", one.text);
     assert_eq!(one.body["value"][0]["subscriptionId"], sim.key("subscriptionId"));
 }
 
 #[tokio::test]
-async fn the_certificate_is_good_for_the_address_too_and_only_with_the_ca() {
+async fn certificate_is_valid_for_the_address_and_only_with_the_ca() {
     let sim = kiln().sim(&[]);
     let url = format!("{}/metadata/endpoints?api-version=2022-09-01", sim.key("arm").replace("localhost", "127.0.0.1"));
     let trusting = trusting(&sim).build().expect("a client");
@@ -59,8 +59,8 @@ async fn the_certificate_is_good_for_the_address_too_and_only_with_the_ca() {
 }
 
 #[test]
-fn a_machine_is_told_by_the_address_that_it_calls_from() {
-    apart(async {
+fn vm_is_identified_by_its_source_address() {
+    isolated(async {
         let folder = folder();
         let world = folder.path().join("world.yaml");
         std::fs::write(&world, "addressPrefix: 127.77.0.0/16\npools: [{name: pool, capacity: 2}]\n").expect("written");
@@ -76,8 +76,8 @@ fn a_machine_is_told_by_the_address_that_it_calls_from() {
 }
 
 #[test]
-fn the_wire_server_answers_on_its_own_address() {
-    apart(async {
+fn wire_server_has_its_own_address() {
+    isolated(async {
         let sim = kiln().sim(&[]);
         let got = wire_server(&sim, "/vm/k8s-agentpool1-26100436-vmss000000/?comp=versions").await;
         assert!(got.status == 200 && got.text.contains("<Version>2012-11-30</Version>"), "{}", got.text);
@@ -85,15 +85,15 @@ fn the_wire_server_answers_on_its_own_address() {
 }
 
 #[tokio::test]
-async fn a_reset_after_processing_breaks_the_connection_and_the_work_is_done() {
+async fn reset_after_processing_executes_the_request() {
     let folder = folder();
     let faults = folder.path().join("faults.yaml");
     std::fs::write(&faults, "faults: [{kind: reset-after-processing, method: PUT, type: resourceGroups}]\n")
         .expect("written");
     let sim = kiln().sim(&["--faults", text(&faults), "--speed", "instant"]);
     let path = format!("/subscriptions/{}/resourcegroups/made?api-version=2022-09-01", sim.key("subscriptionId"));
-    // HTTP/1: a client of HTTP/2 may send its request again by itself.
-    let operator = Operator::with(&sim, trusting(&sim).http1_only(), sim.key("arm")).await;
+    // HTTP/1, because an HTTP/2 client may retry by itself.
+    let operator = Operator::log_in_with(&sim, trusting(&sim).http1_only(), sim.key("arm")).await;
     let error = operator
         .send(Method::PUT, &path, r#"{"location": "westus2"}"#.to_owned())
         .await
@@ -104,7 +104,7 @@ async fn a_reset_after_processing_breaks_the_connection_and_the_work_is_done() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_large_is_refused() {
+async fn oversized_request_is_rejected() {
     let sim = kiln().sim(&["--speed", "instant"]);
     let operator = Operator::log_in(&sim).await;
     let path = format!("/subscriptions/{}/resourcegroups/large?api-version=2022-09-01", sim.key("subscriptionId"));
@@ -114,21 +114,21 @@ async fn a_request_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn sigterm_ends_it_with_0_and_leaves_nothing_behind() {
+fn sigterm_exits_with_0_and_leaves_nothing_behind() {
     let mut sim = kiln().sim(&["--log-requests"]);
     let certificates = Path::new(sim.key("caFile")).parent().expect("a folder").to_owned();
     assert!(certificates.exists());
-    let status = sim.terminate().expect("it ends by itself");
+    let status = sim.terminate().expect("the process ends");
     assert_eq!(status.code(), Some(0), "{}", sim.stderr());
     assert!(!certificates.exists() && !certificates.parent().expect("a folder").exists());
 }
 
 #[test]
-fn a_request_under_way_is_answered_when_the_end_comes() {
-    testkit::private().inside(is_answered_when_the_end_comes);
+fn request_in_progress_is_answered_during_shutdown() {
+    testkit::private().inside(answer_during_shutdown);
 }
 
-fn is_answered_when_the_end_comes() {
+fn answer_during_shutdown() {
     let mut sim = kiln().sim(&["--speed", "instant"]);
     let address = sim.key("wireServer").trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&address).expect("a connection");
@@ -139,12 +139,12 @@ fn is_answered_when_the_end_comes() {
         body.len()
     );
     stream.write_all(head.as_bytes()).expect("sent");
-    // The server says that it waits for the body: from here on the request is under way.
+    // The interim response means that the server is waiting for the body, so the request is in progress.
     let mut seen = [0; 25];
     stream.read_exact(&mut seen).expect("an interim answer");
     assert_eq!(&seen, b"HTTP/1.1 100 Continue\r\n\r\n");
-    let ended = std::thread::spawn(move || (sim.terminate().expect("it ends by itself"), sim));
-    // New callers are refused once the signal has been heard.
+    let ended = std::thread::spawn(move || (sim.terminate().expect("the process ends"), sim));
+    // New connections are refused once the signal was received.
     while TcpStream::connect(&address).is_ok() {
         std::thread::yield_now();
     }
@@ -157,7 +157,7 @@ fn is_answered_when_the_end_comes() {
 }
 
 #[test]
-fn an_address_that_others_can_reach_has_to_be_meant() {
+fn public_address_needs_an_explicit_option() {
     let refused = kiln().run(&["sim", "serve", "--listen", "0.0.0.0:0"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused}");
     assert!(refused.stderr.contains("--allow-remote"), "{refused}");
@@ -166,7 +166,7 @@ fn an_address_that_others_can_reach_has_to_be_meant() {
 }
 
 #[tokio::test]
-async fn requests_are_logged_on_demand_and_without_secrets() {
+async fn request_log_is_optional_and_has_no_secrets() {
     let sim = kiln().sim(&["--log-requests", "--speed", "instant"]);
     let operator = Operator::log_in(&sim).await;
     operator.get(SUBSCRIPTIONS).await;

@@ -1,4 +1,4 @@
-//! A world in a state folder.
+//! Persistence of `kiln sim serve --state`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::Value;
 use testkit::SimProcess;
 
-use crate::http::{Operator, apart, metadata};
+use crate::http::{Operator, isolated, metadata};
 use crate::{folder, kiln, text};
 
 fn serve(state: &Path) -> SimProcess {
@@ -20,7 +20,7 @@ fn group(sim: &SimProcess, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn kill_9_loses_nothing_that_was_acknowledged() {
+async fn acknowledged_writes_survive_sigkill() {
     let folder = folder();
     let state = folder.path().join("state");
     let mut sim = serve(&state);
@@ -46,7 +46,7 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
         while acknowledged.lock().expect("no panic").len() < (round + 1) * 25 {
             tokio::task::yield_now().await;
         }
-        // In the middle of whatever write is under way.
+        // In the middle of a write.
         sim.kill();
         writer.await.expect("the writer");
         sim = serve(&state);
@@ -65,8 +65,8 @@ async fn kill_9_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn a_restart_keeps_machines_certificates_and_tokens() {
-    apart(async {
+fn restart_keeps_vms_certificates_and_tokens() {
+    isolated(async {
         let folder = folder();
         let mut sim = serve(folder.path());
         let operator = Operator::roaming(&sim).await;
@@ -84,7 +84,7 @@ fn a_restart_keeps_machines_certificates_and_tokens() {
 }
 
 #[test]
-fn the_folder_says_how_to_reach_the_world_while_it_is_served() {
+fn endpoint_file_exists_while_the_folder_is_served() {
     let folder = folder();
     let state = folder.path().join("deep/state");
     let mut sim = serve(&state);
@@ -98,7 +98,7 @@ fn the_folder_says_how_to_reach_the_world_while_it_is_served() {
 }
 
 #[test]
-fn the_folder_keeps_its_world_and_takes_no_other() {
+fn state_folder_rejects_another_world_file() {
     let folder = folder();
     let (state, world, other) =
         (folder.path().join("state"), folder.path().join("world.yaml"), folder.path().join("other.yaml"));
@@ -109,7 +109,7 @@ fn the_folder_keeps_its_world_and_takes_no_other() {
         kiln().sim(&arguments).key("resourceGroup").to_owned()
     };
     assert_eq!(serve(&["--world", text(&world)]), "mine");
-    assert_eq!(serve(&[]), "mine", "without a world file the folder's own");
+    assert_eq!(serve(&[]), "mine", "without a world file the folder's own state is used");
     assert_eq!(serve(&["--world", text(&world)]), "mine");
     let refused = kiln().run(&["sim", "serve", "--state", text(&state), "--world", text(&other)]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused}");
@@ -118,13 +118,13 @@ fn the_folder_keeps_its_world_and_takes_no_other() {
 }
 
 #[test]
-fn two_processes_do_not_share_a_folder() {
+fn state_folder_is_used_by_one_process() {
     let folder = folder();
     let state = folder.path().join("state");
     let mut first = serve(&state);
     let second = kiln().run(&["sim", "serve", "--state", text(&state)]);
     assert_eq!((second.code, second.stdout.as_str()), (Some(2), ""), "{second}");
     assert!(second.stderr.contains("world.log"), "{second}");
-    assert!(state.join("endpoint.json").exists(), "the first one's is left alone");
+    assert!(state.join("endpoint.json").exists(), "the file of the first process is left unchanged");
     assert_eq!(first.terminate().and_then(|status| status.code()), Some(0));
 }

@@ -1,66 +1,67 @@
-//! The machines that a disk went through, one line each, oldest first.
+//! The machines that had this disk or an ancestor of it, one line each, oldest first.
 
 use std::time::Duration;
 
-use kiln_host::{Durability, Placed, Root, clock};
+use crate::os::{Durability, Root, clock};
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::ANCESTRY;
 use kiln_types::Ancestor;
 use serde::{Deserialize, Serialize};
 
-/// A disk woke up in another machine.
+/// The transfer of a disk to another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Passage {
-    /// When, by the machine's clock.
+pub struct Transfer {
+    /// The time, by the clock of the new machine.
     pub at: String,
-    /// The machine before; empty where there was none.
+    /// The previous machine; empty for the first one.
     #[serde(default)]
     pub from: String,
-    /// This machine.
+    /// The new machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The image version in between, where the disk knows it.
+    /// The image version in between, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_version: Option<String>,
-    /// The run that made the version, where the disk knows it.
+    /// The run that created the version, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
-/// All passages. A line that cannot be read is left out: it was cut off.
-pub fn read(root: &Root) -> Result<Vec<Passage>, kiln_host::Error> {
-    let bytes = root.read_if_there(ANCESTRY)?.unwrap_or_default();
+/// Reads all transfers. Truncated lines are skipped.
+pub fn read(root: &Root) -> Result<Vec<Transfer>, crate::os::Error> {
+    let bytes = root.read_if_exists(ANCESTRY)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// The image versions among them.
-pub fn versions(passages: &[Passage]) -> Vec<Ancestor> {
-    let known = passages.iter().filter_map(|one| {
+/// The image versions of transfers.
+pub fn versions(transfers: &[Transfer]) -> Vec<Ancestor> {
+    let known = transfers.iter().filter_map(|one| {
         one.image_version.clone().map(|image_version| Ancestor { image_version, run: one.run.clone() })
     });
     known.collect()
 }
 
-/// Adds a passage, once: a reset that was cut off is done again, and is the same passage.
-pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> Result<(), kiln_host::Error> {
+/// Adds a transfer. A repeated reset adds it only once.
+pub(super) fn add(root: &Root, from: &str, to: Option<&str>, wall: Duration) -> Result<(), crate::os::Error> {
     let mut all = read(root)?;
     if all.last().is_some_and(|last| last.from == from && last.to.as_deref() == to) {
         return Ok(());
     }
     let at = clock::rfc3339(wall);
-    all.push(Passage { at, from: from.to_owned(), to: to.map(str::to_owned), image_version: None, run: None });
+    all.push(Transfer { at, from: from.to_owned(), to: to.map(str::to_owned), image_version: None, run: None });
     write(root, &all)
 }
 
-/// Notes the image version that this machine's disk was made of: with the passage to this machine, where there was one.
-pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Result<(), kiln_host::Error> {
+/// Records the image version of this machine in its transfer, or in a new entry.
+pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Result<(), crate::os::Error> {
     let mut all = read(root)?;
     let version = Some(version.to_owned());
     match all.last_mut().filter(|last| last.to.as_deref() == Some(to)) {
         Some(last) if last.image_version == version => return Ok(()),
         Some(last) => last.image_version = version,
-        None => all.push(Passage {
+        None => all.push(Transfer {
             at: clock::rfc3339(wall),
             from: String::new(),
             to: Some(to.to_owned()),
@@ -71,10 +72,10 @@ pub fn note_version(root: &Root, to: &str, version: &str, wall: Duration) -> Res
     write(root, &all)
 }
 
-fn write(root: &Root, all: &[Passage]) -> Result<(), kiln_host::Error> {
-    let lines: Vec<String> = all.iter().filter_map(|passage| serde_json::to_string(passage).ok()).collect();
+fn write(root: &Root, all: &[Transfer]) -> Result<(), crate::os::Error> {
+    let lines: Vec<String> = all.iter().filter_map(|transfer| serde_json::to_string(transfer).ok()).collect();
     let text = lines.join("\n") + "\n";
-    root.write_all(&[Placed::new(ANCESTRY, text.as_bytes(), 0o644)], Durability::Later)
+    root.write_all(&[DesiredFile::new(ANCESTRY, text, 0o644)], Durability::Later)
 }
 
 #[cfg(test)]
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_passage_is_noted_once_and_a_broken_line_is_passed_over() {
+    fn transfer_is_added_once_and_broken_lines_are_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = Root::open(folder.path()).expect("a root");
         for _ in 0..2 {
@@ -101,17 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn the_image_version_belongs_to_the_passage_to_this_machine() {
+    fn image_version_is_recorded_in_the_transfer() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = Root::open(folder.path()).expect("a root");
         for _ in 0..2 {
-            note_version(&root, "a", "1.0.0", Duration::ZERO).expect("noted");
+            note_version(&root, "a", "1.0.0", Duration::ZERO).expect("recorded");
         }
         add(&root, "a", Some("b"), Duration::ZERO).expect("added");
-        note_version(&root, "b", "2.0.0", Duration::ZERO).expect("noted");
+        note_version(&root, "b", "2.0.0", Duration::ZERO).expect("recorded");
         let all = read(&root).expect("read");
-        let told: Vec<(&str, Option<&str>, Option<&str>)> =
+        let entries: Vec<(&str, Option<&str>, Option<&str>)> =
             all.iter().map(|one| (one.from.as_str(), one.to.as_deref(), one.image_version.as_deref())).collect();
-        assert_eq!(told, [("", Some("a"), Some("1.0.0")), ("a", Some("b"), Some("2.0.0"))]);
+        assert_eq!(entries, [("", Some("a"), Some("1.0.0")), ("a", Some("b"), Some("2.0.0"))]);
     }
 }

@@ -1,44 +1,45 @@
-//! What a machine has of its own from the beginning.
+//! Creates a new identity.
 
+use kiln_node_plan::DesiredFile;
 use std::fmt::Write as _;
 
-use kiln_host::ssh::{HOST_KEY, HostKey};
-use kiln_host::{Durability, Placed, Root, random};
+use crate::os::ssh::{HOST_KEY, HostKey};
+use crate::os::{Durability, Root, random};
 
 use super::{IdentityError, items, netplan};
 use crate::node::Node;
 
-/// What stands in the place of a machine id before the first boot: PID 1 draws one, and takes the boot for a first one.
+/// The content of `/etc/machine-id` in an image: systemd generates an id and treats the boot as a first boot.
 pub const UNINITIALIZED: &str = "uninitialized";
-/// How an initiator's name begins in its file.
+/// The prefix of the initiator name in its file.
 pub const IQN_PREFIX: &str = "InitiatorName=";
 
-/// The machine id.
 pub const MACHINE_ID: &str = "/etc/machine-id";
 pub(super) const HOST_NAME: &str = "/etc/hostname";
-/// The name by which iSCSI targets know the machine.
+/// The iSCSI initiator name.
 pub const INITIATOR: &str = "/etc/iscsi/initiatorname.iscsi";
 const RANDOM_SEED: &str = "/var/lib/systemd/random-seed";
 const NVME_ID: &str = "/etc/nvme/hostid";
 const NVME_NAME: &str = "/etc/nvme/hostnqn";
-/// As large as the kernel's pool was when systemd chose it.
+/// The seed size of systemd.
 const SEED: usize = 512;
 
-/// What there was before a reset, and is to be there anew.
+/// Optional items that existed before a reset and have to be recreated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Had {
+pub(super) struct Existing {
     pub(super) initiator: bool,
     pub(super) nvme: bool,
 }
 
-/// The first boot of an image: what was left out of it is made. A host key, above all, since sshd does not start without one.
+/// Creates what an image lacks at its first boot: a host key, without which sshd does not start.
 pub(super) fn complete(node: &Node) -> Result<(), IdentityError> {
     let root = &node.root;
     for item in items::all(root)?.into_iter().filter(|item| item.name == "kubelet-pki") {
-        for path in item.telling(root)? {
-            // A node that got kilnd while it ran is no clone, and must not lose what it has; a copy of one is for a person to look at.
-            node.journal
-                .warn(format!("the disk belongs to nobody and has `{path}`: if it is a copy, run `kilnd seal --yes`"));
+        for path in item.paths_with_identity(root)? {
+            // The node may have got kilnd while it was running. It must keep its identity, so only warn.
+            node.log.warn(format!(
+                "the disk has no recorded owner but contains `{path}`; if it is a clone, run `kilnd seal --yes`"
+            ));
         }
     }
     if root.kind("/etc/ssh")?.is_some() && root.glob("/etc/ssh/ssh_host_*_key")?.is_empty() {
@@ -47,8 +48,8 @@ pub(super) fn complete(node: &Node) -> Result<(), IdentityError> {
     Ok(())
 }
 
-/// Everything that a clone has of its own.
-pub(super) fn make(node: &Node, id: Option<&str>, had: Had) -> Result<(), IdentityError> {
+/// Creates the identity of a clone.
+pub(super) fn make(node: &Node, id: Option<&str>, existing: Existing) -> Result<(), IdentityError> {
     let root = &node.root;
     let machine_id = format!("{}\n", random::id()?);
     let name = format!("{}\n", host_name(node, id)?);
@@ -57,47 +58,44 @@ pub(super) fn make(node: &Node, id: Option<&str>, had: Had) -> Result<(), Identi
     let uuid = random::uuid()?;
     let (nvme_id, nvme_name) = (format!("{uuid}\n"), format!("nqn.2014-08.org.nvmexpress:uuid:{uuid}\n"));
     let mut files = vec![
-        Placed::new(MACHINE_ID, machine_id.as_bytes(), 0o444),
-        Placed::new(HOST_NAME, name.as_bytes(), 0o644),
-        Placed::new(RANDOM_SEED, &seed, 0o600),
+        DesiredFile::new(MACHINE_ID, machine_id, 0o444),
+        DesiredFile::new(HOST_NAME, &name, 0o644),
+        DesiredFile::new(RANDOM_SEED, &seed, 0o600),
     ];
-    if had.initiator {
-        files.push(Placed::new(INITIATOR, initiator.as_bytes(), 0o600));
+    if existing.initiator {
+        files.push(DesiredFile::new(INITIATOR, initiator, 0o600));
     }
-    if had.nvme {
-        files.push(Placed::new(NVME_ID, nvme_id.as_bytes(), 0o644));
-        files.push(Placed::new(NVME_NAME, nvme_name.as_bytes(), 0o644));
+    if existing.nvme {
+        files.push(DesiredFile::new(NVME_ID, nvme_id, 0o644));
+        files.push(DesiredFile::new(NVME_NAME, nvme_name, 0o644));
     }
     root.write_all(&files, Durability::Later)?;
-    // Before DHCP says the name to the network, and before kubelet registers under it.
+    // Before DHCP sends the name and before the kubelet registers with it.
     root.set_host_name(name.trim())?;
     host_key(root)?;
-    Ok(netplan::neutralise(root)?)
+    Ok(netplan::remove_mac_addresses(root)?)
 }
 
-/// The name that the platform gave, where its medium is there already; else one that no other machine has, until somebody who knows a
-/// better one says it.
-fn host_name(node: &Node, id: Option<&str>) -> Result<String, kiln_host::Error> {
-    // A medium that cannot be read now is read, and complained about, by who comes later.
-    let medium = kiln_guest::ovf_env(&node.endpoints).ok().flatten().filter(|ovf| !ovf.preprovisioned);
-    if let Some(name) = medium.and_then(|ovf| ovf.host_name) {
+/// The host name from the provisioning media, else a unique temporary one.
+fn host_name(node: &Node, id: Option<&str>) -> Result<String, crate::os::Error> {
+    // If the media cannot be read now, `kilnd boot` reports the error.
+    let media = crate::sources::ovf_env(&node.endpoints).ok().flatten().filter(|ovf| !ovf.preprovisioned);
+    if let Some(name) = media.and_then(|ovf| ovf.host_name) {
         return Ok(name);
     }
     let digits = match id {
         Some(id) => id.replace('-', ""),
         None => random::id()?,
     };
-    // The end of an id is what differs among machines of one place.
+    // The last digits differ between machines of the same region.
     Ok(format!("node-{}", &digits[digits.len().saturating_sub(12)..]))
 }
 
-fn host_key(root: &Root) -> Result<(), kiln_host::Error> {
+fn host_key(root: &Root) -> Result<(), crate::os::Error> {
     let key = HostKey::random("kiln")?;
     let public = format!("{HOST_KEY}.pub");
-    let files = [
-        Placed::new(HOST_KEY, key.expose_private().as_bytes(), 0o600),
-        Placed::new(&public, key.public().as_bytes(), 0o644),
-    ];
+    let files =
+        [DesiredFile::new(HOST_KEY, key.expose_private(), 0o600), DesiredFile::new(&public, key.public(), 0o644)];
     root.write_all(&files, Durability::Later)
 }
 

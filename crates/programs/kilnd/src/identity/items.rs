@@ -1,31 +1,29 @@
-//! The list of identities as it holds on one disk: ours, and what agents add to it.
+//! The identity list of one disk, including drop-ins.
 
 use std::path::Path;
 
-use kiln_host::{Kind, Root};
+use crate::os::{FileKind, Root};
 use kiln_node_plan::{DROP_IN_FOLDER, DropIn, IDENTITY, Treatment};
 
 use super::{IQN_PREFIX, IdentityError, UNINITIALIZED};
 
-/// One item of the list.
+/// An item of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// What it is called.
+pub struct IdentityItem {
     pub name: String,
-    /// Files and folders, as patterns.
+    /// Glob patterns of files and folders.
     pub paths: Vec<String>,
-    /// What becomes of it.
     pub treatment: Treatment,
 }
 
-/// Every item, drop-ins last.
-pub fn all(root: &Root) -> Result<Vec<Listed>, IdentityError> {
-    let ours = IDENTITY.iter().map(|item| Listed {
+/// All items, drop-ins last.
+pub fn all(root: &Root) -> Result<Vec<IdentityItem>, IdentityError> {
+    let built_in = IDENTITY.iter().map(|item| IdentityItem {
         name: item.name.to_owned(),
         paths: item.paths.iter().map(|path| (*path).to_owned()).collect(),
         treatment: item.treatment,
     });
-    let mut all: Vec<Listed> = ours.collect();
+    let mut all: Vec<IdentityItem> = built_in.collect();
     for name in root.names(DROP_IN_FOLDER)? {
         if name.starts_with('.') || Path::new(&name).extension().is_none_or(|ending| ending != "json") {
             continue;
@@ -33,14 +31,14 @@ pub fn all(root: &Root) -> Result<Vec<Listed>, IdentityError> {
         let path = format!("{DROP_IN_FOLDER}/{name}");
         let text = root.read(&path)?;
         let item = DropIn::parse(&path, &String::from_utf8_lossy(&text))?;
-        all.push(Listed { name: item.name, paths: item.paths, treatment: item.treatment });
+        all.push(IdentityItem { name: item.name, paths: item.paths, treatment: item.treatment });
     }
     Ok(all)
 }
 
-impl Listed {
-    /// The paths that are there, whatever is in them.
-    pub fn found(&self, root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+impl IdentityItem {
+    /// The paths that exist.
+    pub fn existing_paths(&self, root: &Root) -> Result<Vec<String>, crate::os::Error> {
         let mut found = Vec::new();
         for pattern in &self.paths {
             found.extend(root.glob(pattern)?);
@@ -48,30 +46,29 @@ impl Listed {
         Ok(found)
     }
 
-    /// The paths at which something of an identity is. An empty folder, a file that waits for an id and a configuration that fits any
-    /// machine are not.
-    pub fn telling(&self, root: &Root) -> Result<Vec<String>, kiln_host::Error> {
-        let mut telling = Vec::new();
-        for path in self.found(root)? {
-            let tells = match root.kind(&path)? {
+    /// The paths that contain identity. Empty folders, placeholders and machine-independent configuration do not.
+    pub fn paths_with_identity(&self, root: &Root) -> Result<Vec<String>, crate::os::Error> {
+        let mut all = Vec::new();
+        for path in self.existing_paths(root)? {
+            let is_identity = match root.kind(&path)? {
                 None => false,
-                Some(Kind::Folder) => !root.names(&path)?.is_empty(),
-                Some(Kind::File) => tells(&self.name, &root.read(&path)?),
-                Some(Kind::Link | Kind::Other) => true,
+                Some(FileKind::Folder) => !root.names(&path)?.is_empty(),
+                Some(FileKind::File) => has_identity(&self.name, &root.read(&path)?),
+                Some(FileKind::Link | FileKind::Other) => true,
             };
-            if tells {
-                telling.push(path);
+            if is_identity {
+                all.push(path);
             }
         }
-        Ok(telling)
+        Ok(all)
     }
 }
 
-fn tells(item: &str, bytes: &[u8]) -> bool {
+fn has_identity(item: &str, bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     match item {
         "machine-id" => !["", UNINITIALIZED].contains(&text.trim()),
-        "netplan" => super::netplan::names_a_machine(&text),
+        "netplan" => super::netplan::has_mac_address(&text),
         "iscsi-initiator" => text.lines().any(|line| line.trim_start().starts_with(IQN_PREFIX)),
         "host-name" => !text.trim().is_empty(),
         _ => true,

@@ -1,19 +1,20 @@
-//! Network configuration that fits one network card only. cloud-init writes the donor's hardware address into it, and netplan's generator
-//! has turned it into files for networkd before any service of this boot runs.
+//! Removes the donor's MAC address from the network configuration. cloud-init writes it into a netplan file, and netplan's generator has already
+//! converted that file for networkd before any service of this boot runs.
 
-use kiln_host::{Durability, Placed, Root};
+use crate::os::{Durability, Root};
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::identity::named;
 
-/// What netplan's generator made of it, at the start of this boot.
+/// Files that netplan's generator wrote at the start of this boot.
 const GENERATED: [&str; 2] = ["/run/systemd/network/10-netplan-*.network", "/run/systemd/network/10-netplan-*.link"];
 
-/// Whether a netplan file names a network card by its address.
-pub(super) fn names_a_machine(yaml: &str) -> bool {
+/// Whether a netplan file matches an interface by MAC address.
+pub(super) fn has_mac_address(yaml: &str) -> bool {
     yaml.lines().any(|line| key(line) == Some("macaddress"))
 }
 
-/// Lets the configuration fit any machine: cards are known by their names.
-pub fn neutralise(root: &Root) -> Result<(), kiln_host::Error> {
+/// Matches interfaces by name instead of MAC address, so that the configuration works on any machine.
+pub fn remove_mac_addresses(root: &Root) -> Result<(), crate::os::Error> {
     let mut changed = Vec::new();
     for pattern in named("netplan").map_or(&[][..], |item| item.paths) {
         for path in root.glob(pattern)? {
@@ -27,15 +28,14 @@ pub fn neutralise(root: &Root) -> Result<(), kiln_host::Error> {
             changed.extend(generated(&path, &text).map(|text| (path, text, 0o644)));
         }
     }
-    let files: Vec<Placed<'_>> =
-        changed.iter().map(|(path, text, mode)| Placed::new(path, text.as_bytes(), *mode)).collect();
+    let files: Vec<DesiredFile> =
+        changed.iter().map(|(path, text, mode)| DesiredFile::new(path, text.as_bytes(), *mode)).collect();
     root.write_all(&files, Durability::Later)
 }
 
-/// The same configuration with `name: <id>` in the place of each hardware address; none when there was none. By lines: what stands round
-/// it stays to the byte.
+/// The configuration with `name: <id>` instead of each MAC address; none if it has none. Other lines stay unchanged.
 fn without_addresses(yaml: &str) -> Option<String> {
-    if !names_a_machine(yaml) {
+    if !has_mac_address(yaml) {
         return None;
     }
     let mut above: Vec<(usize, &str)> = Vec::new();
@@ -57,12 +57,12 @@ fn without_addresses(yaml: &str) -> Option<String> {
     Some(text)
 }
 
-/// What the generator would have made of the configuration without addresses.
+/// The generated file as it would be without MAC addresses.
 fn generated(path: &str, text: &str) -> Option<String> {
     let is_address = |line: &str| line.starts_with("MACAddress=") || line.starts_with("PermanentMACAddress=");
     let id = path.rsplit('/').next()?.strip_prefix("10-netplan-")?;
     let (id, ending) = id.rsplit_once('.')?;
-    // A link is found by the name that the kernel gave it, a network by the one that it has.
+    // A `.link` file matches the original name, a `.network` file the current one.
     let name = if ending == "link" { "OriginalName" } else { "Name" };
     let mut inside = false;
     let mut changed = false;
@@ -91,16 +91,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_is_known_by_its_name_and_no_longer_by_its_address() {
+    fn mac_address_is_replaced_with_the_name() {
         let yaml = "# written by cloud-init\nnetwork:\n    ethernets:\n        eth0:\n            dhcp4: true\n            match:\n                driver: hv_netvsc\n                macaddress: 00:0d:3a:01:02:03\n            set-name: eth0\n    version: 2\n";
-        let fits = without_addresses(yaml).expect("changed");
-        assert_eq!(fits, yaml.replace("macaddress: 00:0d:3a:01:02:03", "name: \"eth0\""));
-        assert!(!names_a_machine(&fits));
-        assert_eq!(without_addresses(&fits), None);
+        let result = without_addresses(yaml).expect("changed");
+        assert_eq!(result, yaml.replace("macaddress: 00:0d:3a:01:02:03", "name: \"eth0\""));
+        assert!(!has_mac_address(&result));
+        assert_eq!(without_addresses(&result), None);
     }
 
     #[test]
-    fn what_the_generator_made_of_it_is_changed_too() {
+    fn generated_files_are_changed_too() {
         let text = "[Match]\nPermanentMACAddress=00:0d:3a:01:02:03\n\n[Network]\nDHCP=ipv4\nMACAddress=kept\n";
         let path = "/run/systemd/network/10-netplan-eth0.network";
         let wanted = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nMACAddress=kept\n";

@@ -1,102 +1,102 @@
-//! A clone gets rid of its donor's identity: everything of the list, first looked at as a whole, then taken away, then made anew.
+//! Resets a clone: checks everything on the identity list first, then deletes it, then creates a new identity.
 
-use kiln_host::{Durability, Found, Kind, Root, Systemd, clock};
-use kiln_node_plan::Treatment;
+use crate::os::{Durability, FileKind, Root, Systemd, clock};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, GENERATIONS, STATE};
+use kiln_node_plan::{FileState, Treatment};
 use kiln_types::{JoinCredential, KeepOrDrop, RefuseReason, clone_credential};
 
-use super::fresh::{self, HOST_NAME, Had, INITIATOR, MACHINE_ID};
+use super::fresh::{self, Existing, HOST_NAME, INITIATOR, MACHINE_ID};
 use super::tenants::{self, Layers};
 use super::{IdentityError, ancestry, items, join};
 use crate::node::Node;
 
-/// What is replaced in one step rather than removed: at no moment is a machine without it.
+/// Files that are replaced atomically instead of deleted, so that they always exist.
 const REPLACED: [&str; 3] = [MACHINE_ID, HOST_NAME, "/etc/netplan/50-cloud-init.yaml"];
-/// It read the machine id when it started, before us.
+/// Started before kilnd, with the donor's machine id.
 const JOURNALD: &str = "systemd-journald.service";
-/// Where plugins for credentials keep what they fetched.
+/// Cache of exec plugins.
 const PLUGIN_CACHE: &str = "/root/.kube/cache";
 
-/// What a cleaning took away.
+/// The result of a cleanup.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Items of the list, by name, that were there.
+    /// Names of the items that existed.
     pub items: Vec<String>,
-    /// What became of the join credential.
+    /// The treatment of the join credential, as text.
     pub credential: String,
-    had: Had,
+    existing: Existing,
 }
 
-/// Makes a clone a machine of its own.
+/// Resets the identity of a clone.
 pub(super) fn reset(node: &Node, donor: &str, id: Option<&str>) -> Result<(), IdentityError> {
-    let cleaned = clean(&node.root, &REPLACED, |line| node.journal.say(line))?;
-    node.journal.say(&format!("identity: reset {}; {}", cleaned.items.join(", "), cleaned.credential));
-    fresh::make(node, id, cleaned.had)?;
+    let cleaned = clean(&node.root, &REPLACED, |line| node.log.info(line))?;
+    node.log.info(&format!("reset {}; {}", cleaned.items.join(", "), cleaned.credential));
+    fresh::make(node, id, cleaned.existing)?;
     ancestry::add(&node.root, donor, id, clock::wall())?;
     if let Some(socket) = &node.systemd {
-        // Without waiting: journald may be ordered after us. Its logs of this boot stay with PID 1 meanwhile.
-        let told = Systemd::new(socket, std::time::Duration::from_secs(5)).restart_no_wait(JOURNALD);
-        if let Err(error) = told {
-            node.journal.say(&format!("the journal goes on under the donor's machine id: {error}"));
+        // Without waiting, because journald may be ordered after this unit. systemd buffers its logs meanwhile.
+        let restarted = Systemd::new(socket, std::time::Duration::from_secs(5)).restart_no_wait(JOURNALD);
+        if let Err(error) = restarted {
+            node.log.info(&format!("the journal still uses the donor's machine id: {error}"));
         }
     }
     Ok(())
 }
 
-/// Takes away everything of an identity and of tenants but what is `replaced` by the caller. Refuses, before anything is deleted, where
-/// something is mounted in it.
-pub fn clean(root: &Root, replaced: &[&str], mut say: impl FnMut(&str)) -> Result<Cleaned, IdentityError> {
+/// Deletes all identity and the remains of containers, except the files in `replaced`. Fails before anything is deleted if something is mounted
+/// in one of the folders.
+pub fn clean(root: &Root, replaced: &[&str], mut log: impl FnMut(&str)) -> Result<Cleaned, IdentityError> {
     let mut cleaned = Cleaned::default();
-    let mut doomed = Vec::new();
+    let mut paths = Vec::new();
     for item in items::all(root)?.into_iter().filter(|item| item.treatment != Treatment::Keep) {
-        if !item.telling(root)?.is_empty() {
+        if !item.paths_with_identity(root)?.is_empty() {
             cleaned.items.push(item.name.clone());
         }
-        let found = item.found(root)?;
-        cleaned.had.initiator |= found.iter().any(|path| path == INITIATOR);
-        cleaned.had.nvme |= item.name == "nvme-host-ids" && !found.is_empty();
-        doomed.extend(found.into_iter().filter(|path| !replaced.contains(&path.as_str())));
+        let found = item.existing_paths(root)?;
+        cleaned.existing.initiator |= found.iter().any(|path| path == INITIATOR);
+        cleaned.existing.nvme |= item.name == "nvme-host-ids" && !found.is_empty();
+        paths.extend(found.into_iter().filter(|path| !replaced.contains(&path.as_str())));
     }
-    doomed.extend(tenants::folders(root)?);
+    paths.extend(tenants::folders(root)?);
     match tenants::layers(root)? {
-        Layers::Known(folders) => doomed.extend(folders),
+        Layers::Known(folders) => paths.extend(folders),
         Layers::Unknown { why } => {
-            say(&format!("layers of containers cannot be told from those of images and stay: {why}"));
+            log(&format!("container layers are kept, because they cannot be distinguished from image layers: {why}"));
         }
     }
-    doomed.extend(outside(root)?);
-    let (dropped, what) = match join::credential(root)? {
-        Some(credential) => fate(root, &credential)?,
-        None => (Vec::new(), "there is no join credential".to_owned()),
+    paths.extend(token_files(root)?);
+    let (deleted, treatment) = match join::credential(root)? {
+        Some(credential) => treat_credential(root, &credential)?,
+        None => (Vec::new(), "no join credential".to_owned()),
     };
-    doomed.extend(dropped);
-    cleaned.credential = what;
-    for path in &doomed {
+    paths.extend(deleted);
+    cleaned.credential = treatment;
+    for path in &paths {
         root.refuse_mounts(path)?;
     }
-    for path in &doomed {
+    for path in &paths {
         let done = remove(root, path)?;
-        // A node had some hundred containers, each with two folders.
+        // Layers are not logged: a node has hundreds of containers with two folders each.
         if !tenants::is_layer(path) {
-            say(&format!("{done} {path}"));
+            log(&format!("{done} {path}"));
         }
     }
-    // What the donor remembers of its documents is not ours; what they changed on the disk still is.
+    // The donor's state does not apply here. Its generations stay, because they know what was on the disk before kiln.
     root.remove(STATE, Durability::Later)?;
     Ok(cleaned)
 }
 
-/// Files of others that hold a token of the donor, by its documents. A token must come from outside an image, so it goes wherever it lies:
-/// who writes it for new machines writes it here again, and until then this one waits instead of joining with one that may be revoked.
-fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
-    let tokens = join::named(root)?.into_iter().filter(|(_, is_token)| *is_token);
+/// Files outside kiln's folders with a bootstrap token, as named by documents. A token must come from outside an image, so it is deleted. The
+/// program that writes it for new machines writes it again; until then the clone waits instead of joining with a token that may be revoked.
+fn token_files(root: &Root) -> Result<Vec<String>, crate::os::Error> {
+    let tokens = join::credential_files(root)?.into_iter().filter(|(_, is_token)| *is_token);
     let mut all = Vec::new();
     for (mut path, _) in tokens {
-        // What a link leads to holds it. One that leads by `..` is all that goes: where that ends is not for us to guess.
+        // Links are followed to the file. A link with `..` is deleted but not followed.
         while let Some(target) = root.read_link(&path)? {
-            let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let next = if target.starts_with('/') { target.clone() } else { format!("{beside}/{target}") };
-            all.push(std::mem::replace(&mut path, join::plain(&next)));
+            let parent = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let next = if target.starts_with('/') { target.clone() } else { format!("{parent}/{target}") };
+            all.push(std::mem::replace(&mut path, join::normalized(&next)));
             if target.split('/').any(|part| part == "..") {
                 break;
             }
@@ -106,44 +106,46 @@ fn outside(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
     Ok(all)
 }
 
-/// A folder stays, empty: its owner and mode were given by a package, and journald writes to disk only where its folder is.
-fn remove(root: &Root, path: &str) -> Result<&'static str, kiln_host::Error> {
+/// Deletes a file, or the content of a folder. Folders stay, because packages set their owner and mode and journald needs its folder.
+fn remove(root: &Root, path: &str) -> Result<&'static str, crate::os::Error> {
     match root.kind(path)? {
-        Some(Kind::Folder) => root.clear_folder(path).map(|_| "emptied"),
+        Some(FileKind::Folder) => root.clear_folder(path).map(|_| "emptied"),
         _ => root.remove(path, Durability::Later).map(|_| "removed"),
     }
 }
 
-/// Which files of the join credential go, by its kind, and a word on it. The operation that made this clone refused what cannot join; here
-/// the safest is done.
-fn fate(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), kiln_host::Error> {
+/// The credential files to delete, by kind, and a description. The prototype operation refuses donors whose clones cannot join; here the safest
+/// option is chosen.
+fn treat_credential(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), crate::os::Error> {
     let kind = credential.kind();
     match clone_credential(credential) {
-        Ok(KeepOrDrop::Keep) => Ok((Vec::new(), format!("the join credential ({kind}) stays"))),
+        Ok(KeepOrDrop::Keep) => Ok((Vec::new(), format!("kept the join credential ({kind})"))),
         Ok(KeepOrDrop::KeepDroppingCache) => {
             let cache = root.kind(PLUGIN_CACHE)?.map(|_| PLUGIN_CACHE.to_owned());
-            Ok((cache.into_iter().collect(), format!("the join credential ({kind}) stays, what it fetched goes")))
+            Ok((cache.into_iter().collect(), format!("kept the join credential ({kind}), deleted its cache")))
         }
-        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NobodyRenews { .. }) => {
-            Ok((tokens(root)?, format!("the join credential ({kind}) goes, a new one comes from outside")))
+        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NotRenewed { .. }) => {
+            Ok((tokens(root)?, format!("deleted the join credential ({kind}), waiting for a new one")))
         }
-        Err(RefuseReason::Unknown { why }) => Ok((Vec::new(), format!("the join credential is left alone: {why}"))),
+        Err(RefuseReason::Unknown { why }) => {
+            Ok((Vec::new(), format!("kept the join credential of unknown kind: {why}")))
+        }
     }
 }
 
-/// Files that hold the donor's token: the secret ones of kiln's own generations, and the kubelet's. What the kind of the credential is told
-/// by comes last, so that whoever is cut off sees it again.
-fn tokens(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+/// Files with the donor's token: secret files of kiln's generations, and kubeconfigs. The files from which the kind is determined come last, so
+/// that an interrupted reset determines the same kind again.
+fn tokens(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let (mut all, mut evidence) = (Vec::new(), Vec::new());
     for path in root.glob(&format!("{GENERATIONS}/*/*"))? {
-        // Only the superuser reads it: mode 0x00.
-        if matches!(root.look(&path)?, Found::File { mode, .. } if mode.trailing_zeros() >= 6) {
+        // Readable only by root.
+        if matches!(root.file_state(&path)?, FileState::File { mode, .. } if mode.trailing_zeros() >= 6) {
             if path.ends_with(BOOTSTRAP_KUBECONFIG) { evidence.push(path) } else { all.push(path) }
         }
     }
-    all.extend(join::own(root)?);
-    for path in join::FIRST {
-        if root.kind(path)? == Some(Kind::File) {
+    all.extend(join::node_kubeconfigs(root)?);
+    for path in join::BOOTSTRAP {
+        if root.kind(path)? == Some(FileKind::File) {
             all.push(path.to_owned());
         }
     }

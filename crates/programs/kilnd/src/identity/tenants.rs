@@ -1,11 +1,10 @@
-//! What tenants left behind in the container runtime. Image content and the snapshots of images stay: they are what a clone saves.
+//! Remains of containers in containerd. Images and their snapshots stay, because they are what a clone saves.
 
-use kiln_host::{Kind, Root};
+use crate::os::{FileKind, Root};
 
-use crate::inspect::bolt::Database;
+use crate::commands::inspect::bolt::Database;
 
-/// What containerd keeps of pods and containers that ran: their names, addresses, environment and status. It finds them gone at its next
-/// start and takes them for dead.
+/// containerd's records of pods and containers. Without them containerd considers the containers dead at its next start.
 const STATES: [&str; 6] = [
     "/var/lib/containerd/io.containerd.grpc.v1.cri/containers",
     "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes",
@@ -15,11 +14,11 @@ const STATES: [&str; 6] = [
     "/var/lib/containerd/tmpmounts",
 ];
 
-/// The folders that something of a tenant may be in.
-pub(super) fn folders(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
+/// The existing folders of these records.
+pub(super) fn folders(root: &Root) -> Result<Vec<String>, crate::os::Error> {
     let mut all = Vec::new();
     for path in STATES {
-        if root.kind(path)? == Some(Kind::Folder) {
+        if root.kind(path)? == Some(FileKind::Folder) {
             all.push(path.to_owned());
         }
     }
@@ -27,29 +26,30 @@ pub(super) fn folders(root: &Root) -> Result<Vec<String>, kiln_host::Error> {
 }
 
 const SNAPSHOTTER: &str = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs";
-/// How containerd marks a snapshot that nothing was ever written into; the next two are a container's and an image's.
+/// Snapshot kinds of containerd: a read-only view, and the writable layer of a container. Image layers are committed.
 const VIEW: u8 = 1;
 const ACTIVE: u8 = 2;
 
-/// What containers wrote into their file systems.
+/// Writable layers of containers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Layers {
-    /// In these folders.
     Known(Vec<String>),
-    /// The runtime's list of them cannot be read.
-    Unknown { why: String },
+    /// The list of snapshots cannot be read.
+    Unknown {
+        why: String,
+    },
 }
 
-/// The folders of what containers wrote. Layers of images lie beside them and look alike: only the runtime's own list tells them apart.
-/// The list stays as it is; a container with nothing left of it is dead, and is removed by who finds it.
-pub(super) fn layers(root: &Root) -> Result<Layers, kiln_host::Error> {
-    let Some(bytes) = root.read_if_there(&format!("{SNAPSHOTTER}/metadata.db"))? else {
+/// The folders of writable layers. Image layers have the same form, so they can only be distinguished with containerd's database. The database is
+/// not changed; containerd removes dead containers itself.
+pub(super) fn layers(root: &Root) -> Result<Layers, crate::os::Error> {
+    let Some(bytes) = root.read_if_exists(&format!("{SNAPSHOTTER}/metadata.db"))? else {
         return Ok(Layers::Known(Vec::new()));
     };
     let listed = Database::open(&bytes).and_then(|database| database.buckets(&["v1", "snapshots"]));
     let snapshots = match listed {
         Ok(snapshots) => snapshots,
-        Err(bad) => return Ok(Layers::Unknown { why: format!("`{SNAPSHOTTER}/metadata.db`: {bad}") }),
+        Err(error) => return Ok(Layers::Unknown { why: format!("`{SNAPSHOTTER}/metadata.db`: {error}") }),
     };
     let mut folders = Vec::new();
     for (_, values) in snapshots {
@@ -58,7 +58,7 @@ pub(super) fn layers(root: &Root) -> Result<Layers, kiln_host::Error> {
         if let (Some(VIEW | ACTIVE), Some(id)) = (kind, id) {
             for inner in ["fs", "work"] {
                 let path = format!("{SNAPSHOTTER}/snapshots/{id}/{inner}");
-                if root.kind(&path)? == Some(Kind::Folder) {
+                if root.kind(&path)? == Some(FileKind::Folder) {
                     folders.push(path);
                 }
             }
@@ -67,7 +67,7 @@ pub(super) fn layers(root: &Root) -> Result<Layers, kiln_host::Error> {
     Ok(Layers::Known(folders))
 }
 
-/// Whether a path is one of a layer.
+/// Whether a path is a layer.
 pub(super) fn is_layer(path: &str) -> bool {
     path.starts_with(SNAPSHOTTER)
 }

@@ -1,28 +1,28 @@
-//! What must hold before a generation counts as good, looked at on this machine and in the cluster.
+//! Health gates: the checks that a generation on trial has to pass, on this machine and in the cluster.
 
 use std::time::Duration;
 
-use kiln_host::systemd::Systemd;
-use kiln_node_client::Client;
+use crate::apiserver::Client;
+use crate::os::systemd::Systemd;
 use kiln_node_config::NodeConfig;
 use kiln_node_config::spec::{Gate, GateKind};
 use serde_json::Value;
 use ureq::Agent;
 
-use super::schedule::Held;
+use super::schedule::GateResult;
 use crate::node::Node;
 
-/// Where a kubelet says how it is, where its configuration does not say otherwise.
+/// The kubelet's default health port.
 const HEALTHZ_PORT: u64 = 10_248;
-/// Something on this machine that takes longer is not well.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A local service that takes longer is not healthy.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The last that was heard of the kubelet in the cluster when a trial began. A node stays ready there for most of a minute after its
-/// kubelet has died, so that only what changed since then counts.
+/// The last heartbeat of the kubelet when a trial began. A node stays Ready for most of a minute after its kubelet has died, so only a
+/// later heartbeat proves that the kubelet runs with the new generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Pulse(Option<String>);
+pub(super) struct Heartbeat(Option<String>);
 
-/// The gates of a document. Without any: the kubelet answers and the node is ready.
+/// The gates of a document. By default the kubelet must be healthy and the node Ready.
 pub(super) fn gates(config: &NodeConfig) -> Vec<Gate> {
     let given = &config.spec.health.gates;
     if !given.is_empty() {
@@ -32,26 +32,26 @@ pub(super) fn gates(config: &NodeConfig) -> Vec<Gate> {
     vec![gate("kubelet", GateKind::KubeletHealthy), gate("node", GateKind::NodeReady)]
 }
 
-/// Looks at all gates of a document.
-pub(super) fn look(
+/// Checks all gates of a document.
+pub(super) fn check(
     node: &Node,
     config: &NodeConfig,
     client: Option<&Client>,
-    pulse: &mut Pulse,
-) -> Vec<(String, Held)> {
-    let held = |gate: &Gate, pulse: &mut Pulse| match gate.kind {
-        GateKind::KubeletHealthy => answers(&healthz(config)),
-        GateKind::HttpOk => answers(&gate.target),
+    heartbeat: &mut Heartbeat,
+) -> Vec<(String, GateResult)> {
+    let result = |gate: &Gate, heartbeat: &mut Heartbeat| match gate.kind {
+        GateKind::KubeletHealthy => http_ok(&healthz(config)),
+        GateKind::HttpOk => http_ok(&gate.target),
         GateKind::FileExists => match node.root.kind(&gate.target) {
-            Ok(Some(_)) => Held::Yes,
-            Ok(None) => Held::No(format!("`{}` is not there", gate.target)),
-            Err(error) => Held::No(error.to_string()),
+            Ok(Some(_)) => GateResult::Passed,
+            Ok(None) => GateResult::Failed(format!("`{}` does not exist", gate.target)),
+            Err(error) => GateResult::Failed(error.to_string()),
         },
         GateKind::UnitActive => is_active(node, &gate.target),
-        GateKind::NodeReady => is_ready(client, pulse),
-        GateKind::Unset => Held::Yes,
+        GateKind::NodeReady => is_ready(client, heartbeat),
+        GateKind::Unset => GateResult::Passed,
     };
-    gates(config).iter().map(|gate| (gate.name.clone(), held(gate, pulse))).collect()
+    gates(config).iter().map(|gate| (gate.name.clone(), result(gate, heartbeat))).collect()
 }
 
 fn healthz(config: &NodeConfig) -> String {
@@ -67,49 +67,49 @@ fn healthz(config: &NodeConfig) -> String {
     format!("http://{address}:{port}/healthz")
 }
 
-fn answers(url: &str) -> Held {
+fn http_ok(url: &str) -> GateResult {
     let config = Agent::config_builder()
         .proxy(None)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(TIMEOUT))
         .build();
     match config.new_agent().get(url).call() {
-        Ok(response) if response.status().is_success() => Held::Yes,
-        Ok(response) => Held::No(format!("`{url}` answers {}", response.status().as_u16())),
-        Err(error) => Held::No(format!("`{url}` does not answer ({error})")),
+        Ok(response) if response.status().is_success() => GateResult::Passed,
+        Ok(response) => GateResult::Failed(format!("`{url}` returned {}", response.status().as_u16())),
+        Err(error) => GateResult::Failed(format!("cannot reach `{url}` ({error})")),
     }
 }
 
-fn is_active(node: &Node, unit: &str) -> Held {
-    let Some(socket) = &node.systemd else { return Held::Unknown("there is no systemd to ask".to_owned()) };
-    match Systemd::new(socket, PATIENCE).unit(unit) {
-        Ok(state) if state.is_active() => Held::Yes,
-        Ok(state) => Held::No(format!("`{unit}` is {} ({})", state.active, state.sub)),
-        Err(error) => Held::Unknown(error.to_string()),
+fn is_active(node: &Node, unit: &str) -> GateResult {
+    let Some(socket) = &node.systemd else { return GateResult::Unknown("systemd is not available".to_owned()) };
+    match Systemd::new(socket, TIMEOUT).unit(unit) {
+        Ok(state) if state.is_active() => GateResult::Passed,
+        Ok(state) => GateResult::Failed(format!("`{unit}` is {} ({})", state.active, state.sub)),
+        Err(error) => GateResult::Unknown(error.to_string()),
     }
 }
 
-fn is_ready(client: Option<&Client>, pulse: &mut Pulse) -> Held {
-    let Some(client) = client else { return Held::Unknown("the API server is not known".to_owned()) };
-    let (node, renewed) = match client.node().and_then(|node| Ok((node, client.renewed()?))) {
+fn is_ready(client: Option<&Client>, heartbeat: &mut Heartbeat) -> GateResult {
+    let Some(client) = client else { return GateResult::Unknown("the API server is not configured".to_owned()) };
+    let (node, renewed) = match client.node().and_then(|node| Ok((node, client.lease_renewed_at()?))) {
         Ok(read) => read,
-        Err(error) if error.is_unreachable() => return Held::Unknown(crate::journal::chain(&error).join(": ")),
-        Err(error) => return Held::No(error.to_string()),
+        Err(error) if error.is_unreachable() => return GateResult::Unknown(crate::log::error_chain(&error).join(": ")),
+        Err(error) => return GateResult::Failed(error.to_string()),
     };
     let ready = node.condition("Ready");
     if !node.is_ready() {
-        return Held::No(ready.map_or("it has no condition `Ready`".to_owned(), |ready| {
-            format!("it is not ready: {} {}", ready.reason, ready.message)
+        return GateResult::Failed(ready.map_or("the node has no condition `Ready`".to_owned(), |ready| {
+            format!("the node is not Ready: {} {}", ready.reason, ready.message)
         }));
     }
-    let heartbeat = ready.and_then(|ready| ready.last_heartbeat_time.clone()).unwrap_or_default();
-    let beat = format!("{heartbeat} {}", renewed.unwrap_or_default());
-    if pulse.0.get_or_insert_with(|| beat.clone()) == &beat {
-        return Held::No("nothing was heard of its kubelet since the trial began".to_owned());
+    let condition = ready.and_then(|ready| ready.last_heartbeat_time.clone()).unwrap_or_default();
+    let latest = format!("{condition} {}", renewed.unwrap_or_default());
+    if heartbeat.0.get_or_insert_with(|| latest.clone()) == &latest {
+        return GateResult::Failed("no heartbeat from the kubelet since the trial began".to_owned());
     }
-    Held::Yes
+    GateResult::Passed
 }
 
 #[cfg(test)]
@@ -118,26 +118,26 @@ mod tests {
 
     use super::*;
 
-    fn with(configuration: Value) -> NodeConfig {
+    fn config(configuration: Value) -> NodeConfig {
         let mut config = NodeConfig::default();
         config.spec.kubelet.configuration = serde_json::from_value(configuration).expect("an object");
         config
     }
 
     #[test]
-    fn the_kubelet_is_asked_where_its_configuration_says() {
+    fn health_url_follows_the_kubelet_configuration() {
         for (configuration, url) in [
             (json!({}), "http://127.0.0.1:10248/healthz"),
             (json!({"healthzPort": 7, "healthzBindAddress": "0.0.0.0"}), "http://127.0.0.1:7/healthz"),
             (json!({"healthzBindAddress": "::"}), "http://[::1]:10248/healthz"),
             (json!({"healthzBindAddress": "fe80::1"}), "http://[fe80::1]:10248/healthz"),
         ] {
-            assert_eq!(healthz(&with(configuration)), url);
+            assert_eq!(healthz(&config(configuration)), url);
         }
     }
 
     #[test]
-    fn without_gates_the_kubelet_and_the_node_are_looked_at() {
+    fn default_gates_are_kubelet_and_node() {
         let kinds: Vec<GateKind> = gates(&NodeConfig::default()).iter().map(|gate| gate.kind).collect();
         assert_eq!(kinds, [GateKind::KubeletHealthy, GateKind::NodeReady]);
     }

@@ -1,118 +1,123 @@
-//! `kilnd watch`: confirms what is on trial or takes it back, notices new documents, does what can wait, and tells the cluster.
+//! `kilnd watch`: commits or reverts the generation on trial, polls for new documents, executes deferred steps, and keeps the Node object up
+//! to date.
 //!
-//! [`schedule`] decides when what is due; one loop does it. The loop is woken by time and by signals ([`signals`]), and what it finds it
-//! finds again after a restart: nothing that matters is only in memory.
+//! [`schedule`] decides which task is due; one loop executes them: [`gates`] checks the health of a trial, [`candidates`] handles documents,
+//! [`cluster`] writes the [`condition`] and the [`requests`]. The loop wakes by time and by [`signals`]. Everything that matters is on disk, so
+//! kilnd can be restarted at any time.
 
+mod candidates;
 mod cluster;
-mod follow;
+mod condition;
 mod gates;
 mod proxy;
+mod requests;
 mod schedule;
 mod signals;
 mod trial;
-mod wishes;
-mod word;
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use kiln_guest::{Imds, VmId, Wait as _};
-use kiln_host::notify::notify;
-use kiln_host::{Durability, Lock, Placed};
-use kiln_node_client::Severity;
+use crate::apiserver::Severity;
+use crate::os::notify::notify;
+use crate::os::{Durability, Lock};
+use crate::sources::{Imds, VmId, Wait as _};
 use kiln_node_config::NodeConfig;
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::LOCK;
-use kiln_node_plan::{Ask, Desired, Generation, Observed, Plan, State};
+use kiln_node_plan::{Desired, Generation, Observed, Plan, Request, State};
 
-use crate::apply::{go_to, remembered};
-use crate::boot_kind::BootKind;
+use crate::apply::candidate::Candidate;
+use crate::apply::rollback;
+use crate::apply::{deferred, services, store};
+use crate::apply::{load_state, switch_to};
+use crate::boot::kind::BootKind;
 use crate::node::Node;
-use crate::offer::Offered;
-use crate::rollback;
 use crate::status::{Outcome, Status};
-use crate::{late, services, store};
 use cluster::{CHECK, Cluster};
-use gates::Pulse;
-use schedule::{Act, Held, Rhythm, Schedule, Trial};
+use condition::{CandidateOutcome, condition};
+use gates::Heartbeat;
+use requests::Requests;
+use schedule::{GateResult, Schedule, Task, Timing, TrialProgress};
 use signals::Wake;
-use wishes::Wishes;
-use word::{News, condition};
 
-/// What the node remembers of what it asked the cluster for.
-const WISHES: &str = "/var/lib/kiln/wishes.json";
-/// The longest sleep: somebody may have put a document in force by hand meanwhile, and the service manager wants to hear of us.
+/// Pending requests, across restarts.
+const REQUESTS: &str = "/var/lib/kiln/requests.json";
+/// The name of the file in earlier versions. Still read, so that an upgrade of kilnd loses no request.
+const OLD_REQUESTS: &str = "/var/lib/kiln/wishes.json";
+/// The longest sleep: a person may have applied a document meanwhile, and systemd's watchdog expects a message.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
-/// How long late work that failed waits: what is in its way is a person's to move.
-const AGAIN: Duration = Duration::from_mins(1);
-/// The kernel's number of this boot.
+/// Pause before failed deferred work is tried again. A person usually has to fix the cause.
+const RETRY: Duration = Duration::from_mins(1);
+/// The kernel's id of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What the file of wishes holds: the wishes, whose they are, and up to which generation they go.
+/// The content of [`REQUESTS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Asked {
-    /// The machine: a clone has no business with what its donor asked for.
+struct StoredRequests {
+    /// The VM id: a clone ignores the requests of its donor.
     machine: Option<String>,
-    /// The folder of the generation whose wishes are in here.
+    /// The folder of the last generation whose requests were recorded.
     folder: Option<String>,
     #[serde(flatten)]
-    wishes: Wishes,
+    requests: Requests,
 }
 
-/// What the loop knows.
+/// The state of the loop.
 struct Watch<'n> {
     node: &'n Node,
     imds: Imds,
     schedule: Schedule,
     cluster: Cluster,
-    asked: Asked,
-    news: News,
-    /// The document in force, by its hash.
+    stored: StoredRequests,
+    candidate_outcome: CandidateOutcome,
+    /// Hash and document of the generation in force.
     in_force: Option<(String, NodeConfig)>,
-    /// The document that waits for its turn, and whether the cluster made room for it.
-    held: Option<(Offered, bool)>,
-    /// The hash of the bytes that were looked at last: the same bytes say nothing new.
-    seen: Option<String>,
-    /// Somebody asked for the next look.
-    asked_for: bool,
-    /// The document's number that the cluster has made room for.
+    /// The candidate that waits for its delay, and whether the cluster allowed it.
+    waiting: Option<(Candidate, bool)>,
+    /// The hash of the last polled bytes, to notice changes.
+    last_polled: Option<String>,
+    /// Whether a signal or the cluster requested the next poll.
+    poll_requested: bool,
+    /// The generation that the cluster allows.
     allowed: Option<u64>,
-    pulse: Pulse,
-    /// Why the first generation is not healthy.
+    heartbeat: Heartbeat,
+    /// Why the trial of the first generation failed.
     overdue: Option<String>,
-    /// The generation whose late work was done.
+    /// The folder of the generation whose deferred steps were executed.
     finished: Option<String>,
-    /// When late work that failed is tried again.
+    /// When failed deferred steps are tried again.
     finish_at: Duration,
     reported_ready: bool,
-    /// Host keys that could wait were seen to.
-    keyed: bool,
-    last_look_error: Option<String>,
+    /// Whether missing host keys were generated.
+    has_host_keys: bool,
+    last_poll_error: Option<String>,
 }
 
-/// Watches until the service manager asks to end.
+/// Runs until systemd stops the service.
 pub fn run(node: &Node) -> std::io::Result<()> {
     let wakes = signals::listen()?;
-    let machine = kiln_guest::vm_id(&node.endpoints).ok();
+    let machine = crate::sources::vm_id(&node.endpoints).ok();
     let mut watch = Watch::new(node, machine.as_ref());
-    // There is nobody to tell where nobody listens.
+    // Fails outside systemd.
     let _ = notify("READY=1");
     loop {
         let now = node.wait.now();
-        let sleep = match watch.turn(now) {
-            Ok(()) => watch.schedule.wake().saturating_sub(node.wait.now()).min(LONGEST_SLEEP),
+        let sleep = match watch.run_due(now) {
+            Ok(()) => watch.schedule.next_wake().saturating_sub(node.wait.now()).min(LONGEST_SLEEP),
             Err(error) => {
-                node.journal.fail(&format!("what the node remembers cannot be read: {error}"));
+                node.log.error(&format!("cannot read the state: {error}"));
                 LONGEST_SLEEP
             }
         };
-        let _ = notify(&format!("WATCHDOG=1\nSTATUS={}", watch.line()));
+        let _ = notify(&format!("WATCHDOG=1\nSTATUS={}", watch.status_line()));
         match wakes.recv_timeout(sleep / node.wait.scale) {
-            Ok(Wake::Look) => {
-                node.journal.say("asked to look for a document");
-                watch.asked_for = true;
-                watch.schedule.look_now(node.wait.now());
+            Ok(Wake::Poll) => {
+                node.log.info("SIGHUP received: polling for a document");
+                watch.poll_requested = true;
+                watch.schedule.poll_at(node.wait.now());
             }
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => {
                 let _ = notify("STOPPING=1");
@@ -125,285 +130,291 @@ pub fn run(node: &Node) -> std::io::Result<()> {
 
 impl<'n> Watch<'n> {
     fn new(node: &'n Node, machine: Option<&VmId>) -> Self {
-        let chance = machine.map_or(0, VmId::number);
+        let seed = machine.map_or(0, VmId::number);
         let mut watch = Self {
             node,
-            imds: Imds::new(&node.endpoints.imds, chance),
-            schedule: Schedule::new(node.wait.now(), chance),
+            imds: Imds::new(&node.endpoints.imds, seed),
+            schedule: Schedule::new(node.wait.now(), seed),
             cluster: Cluster::default(),
-            asked: asked(node, machine.map(VmId::as_str)),
-            news: News::None,
+            stored: stored_requests(node, machine.map(VmId::as_str)),
+            candidate_outcome: CandidateOutcome::None,
             in_force: None,
-            held: None,
-            seen: None,
-            asked_for: false,
+            waiting: None,
+            last_polled: None,
+            poll_requested: false,
             allowed: None,
-            pulse: Pulse::default(),
+            heartbeat: Heartbeat::default(),
             overdue: None,
             finished: None,
             finish_at: Duration::ZERO,
             reported_ready: false,
-            keyed: false,
-            last_look_error: None,
+            has_host_keys: false,
+            last_poll_error: None,
         };
-        watch.asked.wishes.booted(&watch.boot());
+        watch.stored.requests.note_boot(&watch.boot_id());
         watch
     }
 
-    /// The kernel's number of this boot.
-    fn boot(&self) -> String {
-        let bytes = self.node.root.read_if_there(BOOT_ID).ok().flatten().unwrap_or_default();
+    /// The kernel's id of this boot.
+    fn boot_id(&self) -> String {
+        let bytes = self.node.root.read_if_exists(BOOT_ID).ok().flatten().unwrap_or_default();
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// Does everything that is due.
-    fn turn(&mut self, now: Duration) -> Result<(), kiln_host::Error> {
-        let state = remembered(self.node)?;
-        self.keep_up(&state, now);
-        let rhythm = self.in_force.as_ref().map_or_else(Rhythm::default, |(_, config)| Rhythm::of(config));
-        for act in self.schedule.due(now, rhythm) {
-            match act {
-                Act::Probe => self.probe(now, rhythm),
-                Act::ReadNode => self.tell(now),
-                Act::Look => self.look(now),
-                Act::Apply => self.apply(now),
+    /// Executes all tasks that are due.
+    fn run_due(&mut self, now: Duration) -> Result<(), crate::os::Error> {
+        let state = load_state(self.node)?;
+        self.follow_state(&state, now);
+        let timing = self.in_force.as_ref().map_or_else(Timing::default, |(_, config)| Timing::from_config(config));
+        for task in self.schedule.due(now, timing) {
+            match task {
+                Task::CheckGates => self.check_gates(now, timing),
+                Task::SyncNode => self.sync_node(now),
+                Task::Poll => self.poll(now),
+                Task::Apply => self.apply(now),
             }
         }
         Ok(())
     }
 
-    /// Follows what is in force, whoever put it there.
-    fn keep_up(&mut self, state: &State, now: Duration) {
+    /// Follows the generation in force, which another process may have changed.
+    fn follow_state(&mut self, state: &State, now: Duration) {
         let trial = state.trial.as_ref().map(|trial| trial.generation.hash.clone());
         match &trial {
-            None => self.schedule.on_trial(None),
-            Some(hash) => self.schedule.on_trial(Some((hash, trial::since(self.node, hash, now)))),
+            None => self.schedule.set_trial(None),
+            Some(hash) => self.schedule.set_trial(Some((hash, trial::since(self.node, hash, now)))),
         }
         let Some(generation) = state.in_force() else { return };
         if self.in_force.as_ref().is_none_or(|(hash, _)| *hash != generation.hash) {
             let Ok(Some(config)) = store::document(&self.node.root, &generation.folder) else { return };
-            self.cluster.follow(self.node, &config);
+            self.cluster.set_document(self.node, &config);
             self.in_force = Some((generation.hash.clone(), config));
-            (self.pulse, self.overdue) = (Pulse::default(), None);
-            self.schedule.tell_now(now);
+            (self.heartbeat, self.overdue) = (Heartbeat::default(), None);
+            self.schedule.sync_now(now);
         }
-        self.count(generation);
+        self.record_requests(generation);
         if self.finished.as_ref() != Some(&generation.folder) && now >= self.finish_at {
             self.finish(state, generation, now);
         }
     }
 
-    /// Writes down what changed for the cluster since the last generation that was written down.
-    fn count(&mut self, generation: &Generation) {
+    /// Records the requests that result from the change since the last recorded generation.
+    fn record_requests(&mut self, generation: &Generation) {
         let Some((_, config)) =
-            self.in_force.as_ref().filter(|_| self.asked.folder.as_ref() != Some(&generation.folder))
+            self.in_force.as_ref().filter(|_| self.stored.folder.as_ref() != Some(&generation.folder))
         else {
             return;
         };
         let before =
-            self.asked.folder.as_ref().and_then(|folder| store::document(&self.node.root, folder).ok().flatten());
-        // Wishes follow from the documents alone.
-        let plan = Plan::of(before.as_ref(), config, &Desired::default(), &Observed::default());
-        self.asked.wishes.add(&plan.asks);
-        self.asked.folder = Some(generation.folder.clone());
-        self.save_wishes();
+            self.stored.folder.as_ref().and_then(|folder| store::document(&self.node.root, folder).ok().flatten());
+        // Requests only depend on the two documents.
+        let plan = Plan::new(before.as_ref(), config, &Desired::default(), &Observed::default());
+        self.stored.requests.add(&plan.requests);
+        self.stored.folder = Some(generation.folder.clone());
+        self.save_requests();
     }
 
-    fn save_wishes(&self) {
-        let bytes = serde_json::to_vec(&self.asked).expect("wishes have text for names");
-        if let Err(error) = self.node.root.write_all(&[Placed::new(WISHES, &bytes, 0o600)], Durability::Now) {
-            self.node.journal.warn(format!("what the cluster is asked for is lost with this process: {error}"));
+    fn save_requests(&self) {
+        let bytes = serde_json::to_vec(&self.stored).expect("requests have string keys");
+        if let Err(error) = self.node.root.write_all(&[DesiredFile::new(REQUESTS, &bytes, 0o600)], Durability::Now) {
+            self.node
+                .log
+                .warn(format!("cannot save the requests to the cluster, so a restart of kilnd loses them: {error}"));
         }
     }
 
-    /// Does what waited for the kubelet, and puts right what others changed since the start.
+    /// Executes the deferred steps, and restores what others changed since the boot.
     fn finish(&mut self, state: &State, generation: &Generation, now: Duration) {
         let Some((_, config)) = self.in_force.as_ref() else { return };
-        // Somebody is at work: what they do includes this.
+        // The process that holds the lock does this too.
         let Ok(_lock) = Lock::take(&self.node.root, LOCK) else { return };
-        match go_to(self.node, state, config, &generation.folder) {
-            Ok(asks) => {
+        match switch_to(self.node, state, config, &generation.folder) {
+            Ok(requests) => {
                 self.finished = Some(generation.folder.clone());
-                if asks.contains(&Ask::Reboot) {
-                    self.wait_for_start(generation, now);
+                if requests.contains(&Request::Reboot) {
+                    self.request_reboot(generation, now);
                 }
-                self.host_keys();
+                self.generate_host_keys();
             }
             Err(error) => {
-                let causes = crate::journal::chain(&error).join(": ");
-                self.node.journal.fail(&format!("generation {} is not wholly in force: {causes}", generation.number));
+                let causes = crate::log::error_chain(&error).join(": ");
+                self.node.log.error(&format!("generation {} is not fully applied: {causes}", generation.number));
                 self.report(Outcome::Failed, Some(&causes));
-                self.finish_at = now + AGAIN;
+                self.finish_at = now + RETRY;
             }
         }
     }
 
-    /// The kernel runs without an argument that it is to have: the first document of a machine is in force before anybody could ask.
-    fn wait_for_start(&mut self, generation: &Generation, now: Duration) {
-        let boot = self.boot();
-        if !self.asked.wishes.restart(generation.number, &generation.hash, &boot) {
-            let what =
-                "the machine has restarted for it, and the kernel still runs without an argument of the document";
-            return self.node.journal.warn(format!("{what}: does its boot loader read `/etc/default/grub.d`?"));
+    /// Requests a reboot because the running kernel lacks an argument. The first document of a machine is in force before a request is
+    /// possible.
+    fn request_reboot(&mut self, generation: &Generation, now: Duration) {
+        let boot = self.boot_id();
+        if !self.stored.requests.request_reboot(generation.number, &generation.hash, &boot) {
+            let what = "the machine has rebooted, but the kernel still lacks an argument of the document";
+            return self.node.log.warn(format!("{what}; check that the boot loader reads `/etc/default/grub.d`"));
         }
-        self.save_wishes();
-        self.say(
+        self.save_requests();
+        self.announce(
             Severity::Normal,
             "KilnPending",
-            &format!("the kernel arguments of generation {} need a restart", generation.number),
+            &format!("the kernel arguments of generation {} need a reboot", generation.number),
         );
-        self.schedule.tell_now(now);
+        self.schedule.sync_now(now);
     }
 
-    /// A machine that is new made one host key at once; the others, which old clients want, come now. A folder has no sshd.
-    fn host_keys(&mut self) {
+    /// Generates the host keys that a first boot left out because they take long and only old clients need them.
+    fn generate_host_keys(&mut self) {
         let new = self.node.boot().ok().flatten().is_some_and(|boot| boot.kind != BootKind::Again);
-        if std::mem::replace(&mut self.keyed, true) || !new || !self.node.root.is_host() {
+        if std::mem::replace(&mut self.has_host_keys, true) || !new || !self.node.root.is_host() {
             return;
         }
-        let made = self.node.journal.step("make the other host keys", || late::make_host_keys(&self.node.root));
-        let heard = match made {
-            Ok(true) => services::tell_sshd(self.node),
+        let made =
+            self.node.log.step("generate the remaining host keys", || deferred::generate_host_keys(&self.node.root));
+        let reloaded = match made {
+            Ok(true) => services::reload_sshd(self.node),
             Ok(false) => Ok(()),
-            Err(error) => return self.node.journal.warn(format!("sshd has one host key only: {error}")),
+            Err(error) => return self.node.log.warn(format!("cannot generate the remaining host keys: {error}")),
         };
-        if let Err(error) = heard {
-            self.node.journal.warn(format!("sshd does not know of its new host keys yet: {error}"));
+        if let Err(error) = reloaded {
+            self.node.log.warn(format!("cannot reload sshd, so it does not use its new host keys yet: {error}"));
         }
     }
 
-    fn probe(&mut self, now: Duration, rhythm: Rhythm) {
+    fn check_gates(&mut self, now: Duration, timing: Timing) {
         let Some((hash, config)) = self.in_force.clone() else { return };
-        let held = gates::look(self.node, &config, self.cluster.client(), &mut self.pulse);
-        match self.schedule.probed(now, rhythm, &held) {
-            Trial::Undecided => {
+        let results = gates::check(self.node, &config, self.cluster.client(), &mut self.heartbeat);
+        match self.schedule.evaluate(now, timing, &results) {
+            TrialProgress::Running => {
                 if let Some(why) = &mut self.overdue {
-                    *why = open(&held);
+                    *why = failed_gates(&results);
                 }
             }
-            Trial::Good => self.good(now, &hash),
-            Trial::Failed(reason) => self.failed(now, &hash, &reason),
+            TrialProgress::Passed => self.commit(now, &hash),
+            TrialProgress::Failed(reason) => self.revert(now, &hash, &reason),
         }
     }
 
-    fn good(&mut self, now: Duration, hash: &str) {
-        self.schedule.tell_now(now);
+    fn commit(&mut self, now: Duration, hash: &str) {
+        self.schedule.sync_now(now);
         if !self.is_on_trial(hash) {
             return;
         }
-        match rollback::confirmed(self.node) {
+        match rollback::commit(self.node) {
             Ok(state) => {
                 self.overdue = None;
                 let number = state.in_force().map_or(0, |generation| generation.number);
-                self.say(Severity::Normal, "KilnConfirmed", &format!("generation {number} is good"));
+                self.announce(Severity::Normal, "KilnCommitted", &format!("generation {number} is committed"));
                 self.report(Outcome::Verified, None);
             }
-            // Still on trial by what the node remembers, so that the next turn looks again.
-            Err(error) => self.node.journal.fail(&format!("the trial cannot be ended: {error}")),
+            // The state still has the trial, so the next check tries again.
+            Err(error) => self.node.log.error(&format!("cannot commit the trial: {error}")),
         }
     }
 
-    fn failed(&mut self, now: Duration, hash: &str, reason: &str) {
-        self.schedule.tell_now(now);
+    fn revert(&mut self, now: Duration, hash: &str, reason: &str) {
+        self.schedule.sync_now(now);
         if !self.is_on_trial(hash) {
             return;
         }
-        match rollback::failed(self.node, reason) {
-            Ok(Some(back)) => {
-                let number = back.from.map_or(0, |generation| generation.number);
-                self.news = News::CameBack(format!("generation {number} came back {reason}"));
-                let line =
-                    format!("generation {number} came back {reason}; generation {} is in force again", back.to.number);
-                self.say(Severity::Warning, "KilnCameBack", &line);
-                self.finished = Some(back.to.folder);
-                self.report(Outcome::Returned, Some(reason));
+        match rollback::revert(self.node, reason) {
+            Ok(Some(done)) => {
+                let number = done.from.map_or(0, |generation| generation.number);
+                self.candidate_outcome =
+                    CandidateOutcome::Reverted(format!("generation {number} was reverted {reason}"));
+                let line = format!(
+                    "generation {number} was reverted {reason}; generation {} is in force again",
+                    done.to.number
+                );
+                self.announce(Severity::Warning, "KilnReverted", &line);
+                self.finished = Some(done.to.folder);
+                self.report(Outcome::Reverted, Some(reason));
             }
             Ok(None) => {
-                self.schedule.overdue();
+                self.schedule.mark_overdue();
                 self.overdue = Some(reason.to_owned());
-                let line = format!("not healthy {reason}; there is no generation to go back to");
-                self.say(Severity::Warning, "KilnUnhealthy", &line);
+                let line = format!("not healthy {reason}; no earlier generation exists");
+                self.announce(Severity::Warning, "KilnUnhealthy", &line);
                 self.report(Outcome::Failed, Some(reason));
             }
             Err(error) => {
-                let causes = crate::journal::chain(&error).join(": ");
-                self.news = News::Failed(format!("the way back failed: {causes}"));
-                self.say(Severity::Warning, "KilnStuck", &format!("{reason}; the way back failed: {causes}"));
+                let causes = crate::log::error_chain(&error).join(": ");
+                self.candidate_outcome = CandidateOutcome::Failed(format!("the revert failed: {causes}"));
+                self.announce(Severity::Warning, "KilnStuck", &format!("{reason}; the revert failed: {causes}"));
                 self.report(Outcome::Failed, Some(&causes));
             }
         }
     }
 
-    /// Somebody may have put another generation in force while the gates were looked at.
+    /// Whether this generation is still on trial. Another one may have been applied while the gates were checked.
     fn is_on_trial(&self, hash: &str) -> bool {
-        let state = remembered(self.node);
+        let state = load_state(self.node);
         state.is_ok_and(|state| state.trial.is_some_and(|trial| trial.generation.hash == hash))
     }
 
-    /// Makes the node's object say what is, and hears what it asks.
-    fn tell(&mut self, now: Duration) {
-        self.ready();
-        let Ok(state) = remembered(self.node) else { return };
-        let (news, overdue) = (&self.news, self.overdue.as_deref());
+    /// Updates the Node object and reads the annotations of the cluster.
+    fn sync_node(&mut self, now: Duration) {
+        self.report_ready();
+        let Ok(state) = load_state(self.node) else { return };
+        let (candidate, overdue) = (&self.candidate_outcome, self.overdue.as_deref());
         let in_force = state.in_force().map(|now| format!("{} {}", now.number, now.hash));
-        let before = self.asked.clone();
-        let object = self
-            .cluster
-            .tell(self.node, &mut self.asked.wishes, |wishes| (condition(&state, wishes, news, overdue), in_force));
-        if self.asked != before {
-            self.save_wishes();
+        let before = self.stored.clone();
+        let object = self.cluster.sync(self.node, &mut self.stored.requests, |requests| {
+            (condition(&state, requests, candidate, overdue), in_force)
+        });
+        if self.stored != before {
+            self.save_requests();
         }
         let Some(object) = object else { return };
         let allowed = object.annotations.get(cluster::ALLOW).and_then(|number| number.trim().parse().ok());
         let granted = allowed != self.allowed && allowed.is_some();
         self.allowed = allowed;
-        if self.schedule.asked(now, object.annotations.get(CHECK).map(String::as_str)) || granted {
-            self.node.journal.say("the cluster asks to look for a document");
-            self.asked_for = true;
-            self.schedule.look_now(now);
+        if self.schedule.note_annotation(now, object.annotations.get(CHECK).map(String::as_str)) || granted {
+            self.node.log.info("the cluster requested a poll for a document");
+            self.poll_requested = true;
+            self.schedule.poll_at(now);
         }
     }
 
-    fn say(&mut self, severity: Severity, reason: &str, message: &str) {
+    fn announce(&mut self, severity: Severity, reason: &str, message: &str) {
         match severity {
-            Severity::Normal => self.node.journal.say(message),
-            Severity::Warning => self.node.journal.fail(message),
+            Severity::Normal => self.node.log.info(message),
+            Severity::Warning => self.node.log.error(message),
         }
-        self.cluster.happened(severity, reason, message);
+        self.cluster.queue_event(severity, reason, message);
     }
 
     fn report(&self, outcome: Outcome, failure: Option<&str>) {
-        let Ok(state) = remembered(self.node) else { return };
-        let mut status = Status::of("watch", outcome, &state);
-        status.pending = self.asked.wishes.lines();
+        let Ok(state) = load_state(self.node) else { return };
+        let mut status = Status::new("watch", outcome, &state);
+        status.pending = self.stored.requests.lines();
         status.failures.extend(failure.map(str::to_owned));
         self.node.report(status);
     }
 
     /// One line for `systemctl status`.
-    fn line(&self) -> String {
+    fn status_line(&self) -> String {
         match (&self.in_force, &self.overdue) {
-            (None, _) => "no document is in force".to_owned(),
+            (None, _) => "no generation is in force".to_owned(),
             (Some((_, config)), None) => format!("generation {} is in force", config.metadata.generation),
             (Some((_, config)), Some(why)) => format!("generation {} is not healthy {why}", config.metadata.generation),
         }
     }
 }
 
-/// What this machine asked for before the program started.
-fn asked(node: &Node, machine: Option<&str>) -> Asked {
-    let read = node.root.read_if_there(WISHES).ok().flatten();
-    let written: Asked = read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+/// The requests of this machine from before the start of kilnd.
+fn stored_requests(node: &Node, machine: Option<&str>) -> StoredRequests {
+    let read = [REQUESTS, OLD_REQUESTS].iter().find_map(|path| node.root.read_if_exists(path).ok().flatten());
+    let written: StoredRequests = read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     if written.machine.as_deref() == machine {
         return written;
     }
-    Asked { machine: machine.map(str::to_owned), ..Asked::default() }
+    StoredRequests { machine: machine.map(str::to_owned), ..StoredRequests::default() }
 }
 
-fn open(held: &[(String, Held)]) -> String {
-    let open = held.iter().filter_map(|(name, held)| match held {
-        Held::Yes => None,
-        Held::No(why) | Held::Unknown(why) => Some(format!("{name}: {why}")),
+fn failed_gates(results: &[(String, GateResult)]) -> String {
+    let failed = results.iter().filter_map(|(name, result)| match result {
+        GateResult::Passed => None,
+        GateResult::Failed(why) | GateResult::Unknown(why) => Some(format!("{name}: {why}")),
     });
-    open.collect::<Vec<_>>().join("; ")
+    failed.collect::<Vec<_>>().join("; ")
 }

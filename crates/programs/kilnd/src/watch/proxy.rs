@@ -1,17 +1,17 @@
-//! Whether the way to the API server goes through a proxy: as the kubelet decides it, which has the same words in its environment.
+//! Whether kilnd uses a proxy for the API server. The rules are those of the kubelet, which has the same variables in its environment.
 
 use std::net::IpAddr;
 
 use kiln_node_config::NodeConfig;
 
-/// The proxy on the way to the document's API server; none where the way is direct.
-pub(super) fn to_the_cluster(config: &NodeConfig) -> Option<String> {
+/// The proxy for the API server of a document; none for a direct connection.
+pub(super) fn for_api_server(config: &NodeConfig) -> Option<String> {
     let proxy = &config.spec.os.proxy;
     if proxy.https.is_empty() {
         return None;
     }
     let (host, port) = host(&config.spec.cluster.endpoint)?;
-    let direct = is_near(&host) || proxy.no_proxy.iter().any(|entry| covers(entry, &host, &port));
+    let direct = is_local(&host) || proxy.no_proxy.iter().any(|entry| covers(entry, &host, &port));
     (!direct).then(|| proxy.https.clone())
 }
 
@@ -26,13 +26,13 @@ fn host(url: &str) -> Option<(String, String)> {
     Some((host.to_ascii_lowercase(), port.to_owned()))
 }
 
-/// Nobody goes through a proxy to this machine itself.
-fn is_near(host: &str) -> bool {
+/// Connections to this machine never use a proxy.
+fn is_local(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether an entry of `NO_PROXY` covers a host: everything, an address, a network, a name with what is below it, or only what is below
-/// it; each but a network perhaps with a port.
+/// Whether an entry of `NO_PROXY` matches a host: `*`, an address, a network, a domain with its subdomains, or with a leading dot only the
+/// subdomains. All but a network may have a port.
 fn covers(entry: &str, host: &str, port: &str) -> bool {
     let entry = entry.trim().to_ascii_lowercase();
     if entry == "*" {
@@ -45,13 +45,13 @@ fn covers(entry: &str, host: &str, port: &str) -> bool {
             _ => false,
         };
     }
-    // An IPv6 address has colons of its own.
-    let (entry, only) = match entry.rsplit_once(':') {
+    // An IPv6 address contains colons itself.
+    let (entry, entry_port) = match entry.rsplit_once(':') {
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name.to_owned(), Some(port.to_owned())),
         _ => (entry, None),
     };
     let entry = entry.trim_matches(['[', ']']);
-    if entry.is_empty() || only.is_some_and(|only| only != port) {
+    if entry.is_empty() || entry_port.is_some_and(|entry_port| entry_port != port) {
         return false;
     }
     if let (Some(address), Ok(known)) = (address, entry.parse::<IpAddr>()) {
@@ -75,16 +75,16 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn way(endpoint: &str, no_proxy: &[&str]) -> bool {
+    fn uses_proxy(endpoint: &str, no_proxy: &[&str]) -> bool {
         let mut config = NodeConfig::default();
         endpoint.clone_into(&mut config.spec.cluster.endpoint);
         "http://proxy:3128".clone_into(&mut config.spec.os.proxy.https);
         config.spec.os.proxy.no_proxy = no_proxy.iter().map(|entry| (*entry).to_owned()).collect();
-        to_the_cluster(&config).is_some()
+        for_api_server(&config).is_some()
     }
 
     #[test]
-    fn the_way_is_direct_where_the_kubelet_goes_directly() {
+    fn connection_is_direct_for_matching_entries() {
         for (endpoint, entry) in [
             ("https://api.example.com:6443", "api.example.com"),
             ("https://api.example.com:6443", "example.com"),
@@ -98,15 +98,15 @@ mod tests {
             ("https://[fd00::1]:6443", "fd00::1"),
             ("https://[fd00::1]:6443", "[fd00::1]:6443"),
         ] {
-            assert!(!way(endpoint, &[entry]), "{endpoint} {entry}");
+            assert!(!uses_proxy(endpoint, &[entry]), "{endpoint} {entry}");
         }
-        for near in ["https://localhost:6443", "https://127.0.0.1:6443", "https://[::1]:6443"] {
-            assert!(!way(near, &[]), "{near}");
+        for local in ["https://localhost:6443", "https://127.0.0.1:6443", "https://[::1]:6443"] {
+            assert!(!uses_proxy(local, &[]), "{local}");
         }
     }
 
     #[test]
-    fn any_other_way_goes_through_the_proxy() {
+    fn other_connections_use_the_proxy() {
         for (endpoint, entry) in [
             ("https://api.example.com", ""),
             ("https://api.example.com", "ple.com"),
@@ -117,10 +117,10 @@ mod tests {
             ("https://10.0.0.1", "fd00::/8"),
             ("https://10.0.0.1", "10.0.0.10"),
         ] {
-            assert!(way(endpoint, &[entry]), "{endpoint} {entry}");
+            assert!(uses_proxy(endpoint, &[entry]), "{endpoint} {entry}");
         }
         let mut config = NodeConfig::default();
         "https://api.example.com".clone_into(&mut config.spec.cluster.endpoint);
-        assert_eq!(to_the_cluster(&config), None, "without a proxy every way is direct");
+        assert_eq!(for_api_server(&config), None, "no proxy is configured");
     }
 }

@@ -1,109 +1,105 @@
-//! When a node looks at what, and what follows from it. Pure: time comes in, acts come out.
+//! The schedule of `kilnd watch`: which tasks are due when, and when a trial has passed or failed. Pure: time goes in, tasks come out.
 
 use std::time::Duration;
 
-use kiln_guest::mix;
+use crate::sources::mix;
 use kiln_node_config::NodeConfig;
 
-/// How often a document is looked for where the document in force does not say.
+/// Default interval between polls for a document.
 const POLL: Duration = Duration::from_mins(5);
-/// A service that answers five questions a second per machine is not asked more often than this, whatever a document says.
+/// The metadata service allows five requests per second and machine; no document can make a node poll more often than this.
 const SHORTEST_POLL: Duration = Duration::from_secs(5);
-/// The first look comes within this time after the start: a machine that was off for a week should not wait for its turn.
+/// The first poll comes within this time after the start, so that a machine that was off for a week does not wait a whole interval.
 const FIRST_POLL: Duration = Duration::from_secs(20);
-/// How often a node reads its own object. Five thousand nodes make 170 requests a second of it, a third of what their leases do.
-const NODE: Duration = Duration::from_secs(30);
-/// How often gates are looked at during a trial.
+/// How often kilnd reads the Node object. 5,000 nodes make 170 requests per second, a third of what their leases cause.
+const SYNC: Duration = Duration::from_secs(30);
+/// How often gates are checked during a trial.
 const PROBE: Duration = Duration::from_secs(2);
-/// How long all gates must hold without a break. A kubelet that dies of its configuration does so within seconds of its start.
+/// How long all gates have to pass without interruption. A kubelet that fails on its configuration does so within seconds of its start.
 const STEADY: Duration = Duration::from_secs(10);
-/// How long a trial takes where the document does not say. A kubelet that restarts is ready in half a minute; a slow disk and a long list
-/// of images make it a few.
+/// Default time limit of a trial. A restarted kubelet is ready within half a minute; with a slow disk and many images it takes a few minutes.
 const WITHIN: Duration = Duration::from_mins(5);
-/// How often gates are looked at when a trial is overdue and there is nothing to go back to.
+/// How often gates are checked after a trial failed without a generation to revert to.
 const OVERDUE: Duration = Duration::from_secs(15);
 
-/// What a document says about time.
+/// The intervals that a document sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rhythm {
-    /// How often a newer one is looked for.
+pub(super) struct Timing {
+    /// Interval between polls for a newer document.
     pub(super) poll: Duration,
-    /// Over what time nodes spread a change.
+    /// Window over which nodes spread a disruptive change.
     pub(super) spread: Duration,
-    /// How long its trial takes at most.
+    /// Time limit of a trial.
     pub(super) within: Duration,
 }
 
-/// What a look at a gate shows.
+/// The result of a health gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
-    /// It holds.
-    Yes,
-    /// It does not.
-    No(String),
-    /// Nobody can tell: the API server cannot be reached.
+pub(super) enum GateResult {
+    Passed,
+    Failed(String),
+    /// The API server or systemd cannot be reached.
     Unknown(String),
 }
 
-/// Something to do now.
+/// A task that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// Read the node's object, tell it what changed.
-    ReadNode,
-    /// Look for a document.
-    Look,
-    /// Look at the gates.
-    Probe,
-    /// Put the document in force that waits for its turn.
+pub(super) enum Task {
+    /// Read and update the Node object.
+    SyncNode,
+    /// Poll for a document.
+    Poll,
+    /// Check the gates.
+    CheckGates,
+    /// Apply the waiting candidate.
     Apply,
 }
 
-/// What became of a trial.
+/// The progress of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trial {
-    /// It goes on.
-    Undecided,
-    /// It is good.
-    Good,
-    /// It is not, and this is why.
+pub(super) enum TrialProgress {
+    Running,
+    Passed,
     Failed(String),
 }
 
 #[derive(Clone, Debug)]
-struct Trying {
+struct RunningTrial {
     hash: String,
     since: Duration,
-    /// Since when all gates hold.
+    /// Since when all gates pass.
     steady: Option<Duration>,
-    /// It failed and there was nothing to go back to.
+    /// The trial failed and there was no generation to revert to.
     overdue: bool,
 }
 
-/// When what is due.
+/// The times of the next tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
-    chance: u64,
+    /// Distinguishes this machine from others.
+    seed: u64,
+    /// Counts jittered intervals.
     turn: u64,
     poll_at: Duration,
-    node_at: Duration,
-    probe_at: Duration,
+    sync_at: Duration,
+    check_at: Duration,
     apply_at: Option<Duration>,
-    trying: Option<Trying>,
-    /// The annotation by which somebody asks for a look, as it was last read.
-    asked: Option<String>,
-    /// Whether it was ever read.
-    heard: bool,
+    trial: Option<RunningTrial>,
+    /// The last value of the annotation that requests a poll.
+    check_annotation: Option<String>,
+    /// Whether the annotation was read before.
+    has_read_annotation: bool,
 }
 
-impl Default for Rhythm {
+impl Default for Timing {
     fn default() -> Self {
         Self { poll: POLL, spread: Duration::ZERO, within: WITHIN }
     }
 }
 
-impl Rhythm {
-    /// The rhythm of a document. Where it says nothing about spreading, nodes are as far apart as their polls.
-    pub(super) fn of(document: &NodeConfig) -> Self {
+impl Timing {
+    /// The timing of a document. Without a spread, nodes differ by the jitter of their polls.
+    pub(super) fn from_config(document: &NodeConfig) -> Self {
         let (update, health) = (&document.spec.update, &document.spec.health);
         let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
         Self {
@@ -115,145 +111,146 @@ impl Rhythm {
 }
 
 impl Schedule {
-    /// A schedule that begins now. `chance` is this machine's number, which tells it from its neighbours.
-    pub(super) fn new(now: Duration, chance: u64) -> Self {
+    /// A schedule that starts now.
+    pub(super) fn new(now: Duration, seed: u64) -> Self {
         Self {
-            chance,
+            seed,
             turn: 0,
-            poll_at: now + part(FIRST_POLL, mix(chance)),
-            node_at: now,
-            probe_at: now,
+            poll_at: now + part(FIRST_POLL, mix(seed)),
+            sync_at: now,
+            check_at: now,
             apply_at: None,
-            trying: None,
-            asked: None,
-            heard: false,
+            trial: None,
+            check_annotation: None,
+            has_read_annotation: false,
         }
     }
 
-    /// What is due. What is due again later is scheduled by this.
-    pub(super) fn due(&mut self, now: Duration, rhythm: Rhythm) -> Vec<Act> {
-        let mut acts = Vec::new();
-        if self.trying.is_some() && now >= self.probe_at {
-            let overdue = self.trying.as_ref().is_some_and(|trying| trying.overdue);
-            self.probe_at = now + if overdue { OVERDUE } else { PROBE };
-            acts.push(Act::Probe);
+    /// The tasks that are due. Recurring tasks are scheduled again.
+    pub(super) fn due(&mut self, now: Duration, timing: Timing) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        if self.trial.is_some() && now >= self.check_at {
+            let overdue = self.trial.as_ref().is_some_and(|trial| trial.overdue);
+            self.check_at = now + if overdue { OVERDUE } else { PROBE };
+            tasks.push(Task::CheckGates);
         }
-        if now >= self.node_at {
-            self.node_at = now + self.jittered(NODE);
-            acts.push(Act::ReadNode);
+        if now >= self.sync_at {
+            self.sync_at = now + self.jittered(SYNC);
+            tasks.push(Task::SyncNode);
         }
         if now >= self.poll_at {
-            self.poll_at = now + self.jittered(rhythm.poll);
-            acts.push(Act::Look);
+            self.poll_at = now + self.jittered(timing.poll);
+            tasks.push(Task::Poll);
         }
-        // One trial after the other: what is being tried may be what the next one builds on. One that failed for good does not count.
-        let busy = self.trying.as_ref().is_some_and(|trying| !trying.overdue);
+        // One trial at a time, except after one that failed without a revert.
+        let busy = self.trial.as_ref().is_some_and(|trial| !trial.overdue);
         if !busy && self.apply_at.is_some_and(|at| now >= at) {
             self.apply_at = None;
-            acts.push(Act::Apply);
+            tasks.push(Task::Apply);
         }
-        acts
+        tasks
     }
 
-    /// When something is due next.
-    pub(super) fn wake(&self) -> Duration {
-        let mut next = self.poll_at.min(self.node_at);
-        if let Some(trying) = &self.trying {
-            next = next.min(self.probe_at);
-            if !trying.overdue {
+    /// When the next task is due.
+    pub(super) fn next_wake(&self) -> Duration {
+        let mut next = self.poll_at.min(self.sync_at);
+        if let Some(trial) = &self.trial {
+            next = next.min(self.check_at);
+            if !trial.overdue {
                 return next;
             }
         }
         self.apply_at.map_or(next, |at| next.min(at))
     }
 
-    /// Somebody asks for a look: at once.
-    pub(super) fn look_now(&mut self, now: Duration) {
+    /// Polls for a document at this time.
+    pub(super) fn poll_at(&mut self, now: Duration) {
         self.poll_at = now;
     }
 
-    /// Something is to be told: at once.
-    pub(super) fn tell_now(&mut self, now: Duration) {
-        self.node_at = now;
+    /// Updates the Node object at once.
+    pub(super) fn sync_now(&mut self, now: Duration) {
+        self.sync_at = now;
     }
 
-    /// The node's object was read with this value of the annotation that asks for a look. Says whether it is another one than before; the
-    /// first one that is read asks for nothing, since the first look comes by itself.
-    pub(super) fn asked(&mut self, now: Duration, value: Option<&str>) -> bool {
-        let changed = self.heard && value.is_some() && self.asked.as_deref() != value;
-        (self.heard, self.asked) = (true, value.map(str::to_owned));
+    /// Records the value of the annotation that requests a poll, and polls if it changed. The first value that is read does not count, since
+    /// the first poll comes anyway.
+    pub(super) fn note_annotation(&mut self, now: Duration, value: Option<&str>) -> bool {
+        let changed = self.has_read_annotation && value.is_some() && self.check_annotation.as_deref() != value;
+        (self.has_read_annotation, self.check_annotation) = (true, value.map(str::to_owned));
         if changed {
-            self.look_now(now);
+            self.poll_at(now);
         }
         changed
     }
 
-    /// A document is to be put in force: at this machine's turn where it costs something and nobody asked for it now.
-    pub(super) fn hold(&mut self, now: Duration, rhythm: Rhythm, hash: &str, spread: bool) -> Duration {
-        let number = hash.bytes().fold(self.chance, |number, byte| mix(number ^ u64::from(byte)));
-        let delay = if spread { part(rhythm.spread, number) } else { Duration::ZERO };
+    /// Schedules the waiting candidate and returns the delay. With `spread` each machine has its own delay within the window, derived from the
+    /// machine and the document, so that a restart of kilnd does not change it.
+    pub(super) fn schedule_apply(&mut self, now: Duration, timing: Timing, hash: &str, spread: bool) -> Duration {
+        let number = hash.bytes().fold(self.seed, |number, byte| mix(number ^ u64::from(byte)));
+        let delay = if spread { part(timing.spread, number) } else { Duration::ZERO };
         self.apply_at = Some(now + delay);
         delay
     }
 
-    /// No document waits any more.
-    pub(super) fn drop_held(&mut self) {
+    /// Cancels the waiting candidate.
+    pub(super) fn cancel_apply(&mut self) {
         self.apply_at = None;
     }
 
-    /// A generation is on trial since a time, or none is.
-    pub(super) fn on_trial(&mut self, trial: Option<(&str, Duration)>) {
+    /// Sets the generation on trial and the start of the trial.
+    pub(super) fn set_trial(&mut self, trial: Option<(&str, Duration)>) {
         match trial {
-            None => self.trying = None,
-            Some((hash, _)) if self.trying.as_ref().is_some_and(|trying| trying.hash == hash) => {}
+            None => self.trial = None,
+            Some((hash, _)) if self.trial.as_ref().is_some_and(|trial| trial.hash == hash) => {}
             Some((hash, since)) => {
-                self.trying = Some(Trying { hash: hash.to_owned(), since, steady: None, overdue: false });
-                self.probe_at = since;
+                self.trial = Some(RunningTrial { hash: hash.to_owned(), since, steady: None, overdue: false });
+                self.check_at = since;
             }
         }
     }
 
-    /// A trial failed and there is nothing to go back to. It is looked at less often, and a better document gets its chance.
-    pub(super) fn overdue(&mut self) {
-        if let Some(trying) = &mut self.trying {
-            trying.overdue = true;
+    /// Marks a trial that failed without a generation to revert to. Its gates are checked less often, and a newer document may be applied.
+    pub(super) fn mark_overdue(&mut self) {
+        if let Some(trial) = &mut self.trial {
+            trial.overdue = true;
         }
     }
 
-    /// What follows from a look at the gates. What nobody can tell is no success: a document may be the reason that nobody can.
-    pub(super) fn probed(&mut self, now: Duration, rhythm: Rhythm, gates: &[(String, Held)]) -> Trial {
-        let Some(trying) = &mut self.trying else { return Trial::Undecided };
-        let open: Vec<String> = gates
+    /// Evaluates the results of the gates. Unknown is not a success: the document may be the reason why the API server cannot be reached.
+    pub(super) fn evaluate(&mut self, now: Duration, timing: Timing, gates: &[(String, GateResult)]) -> TrialProgress {
+        let Some(trial) = &mut self.trial else { return TrialProgress::Running };
+        let failed: Vec<String> = gates
             .iter()
-            .filter_map(|(name, held)| match held {
-                Held::Yes => None,
-                Held::No(why) | Held::Unknown(why) => Some(format!("{name}: {why}")),
+            .filter_map(|(name, result)| match result {
+                GateResult::Passed => None,
+                GateResult::Failed(why) | GateResult::Unknown(why) => Some(format!("{name}: {why}")),
             })
             .collect();
-        if open.is_empty() {
-            let since = *trying.steady.get_or_insert(now);
+        if failed.is_empty() {
+            let since = *trial.steady.get_or_insert(now);
             if now.saturating_sub(since) >= STEADY {
-                self.trying = None;
-                return Trial::Good;
+                self.trial = None;
+                return TrialProgress::Passed;
             }
-            return Trial::Undecided;
+            return TrialProgress::Running;
         }
-        trying.steady = None;
-        let waited = now.saturating_sub(trying.since);
-        if waited >= rhythm.within && !trying.overdue {
-            return Trial::Failed(format!("after {} s: {}", waited.as_secs(), open.join("; ")));
+        trial.steady = None;
+        let waited = now.saturating_sub(trial.since);
+        if waited >= timing.within && !trial.overdue {
+            return TrialProgress::Failed(format!("after {} s: {}", waited.as_secs(), failed.join("; ")));
         }
-        Trial::Undecided
+        TrialProgress::Running
     }
 
-    /// A tenth more or less, by chance: machines that started together drift apart.
+    /// A tenth more or less, so that machines which started together drift apart.
     fn jittered(&mut self, time: Duration) -> Duration {
         self.turn += 1;
-        time * 9 / 10 + part(time / 5, mix(self.chance ^ self.turn))
+        time * 9 / 10 + part(time / 5, mix(self.seed ^ self.turn))
     }
 }
 
-/// A part of a time by a number.
+/// A pseudo-random part of a duration.
 fn part(time: Duration, number: u64) -> Duration {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     if millis == 0 { Duration::ZERO } else { Duration::from_millis(number % millis) }
@@ -265,44 +262,44 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn rhythm() -> Rhythm {
-        Rhythm { poll: Duration::from_mins(1), spread: Duration::from_mins(10), within: Duration::from_mins(2) }
+    fn timing() -> Timing {
+        Timing { poll: Duration::from_mins(1), spread: Duration::from_mins(10), within: Duration::from_mins(2) }
     }
 
-    fn yes() -> Vec<(String, Held)> {
-        vec![("kubelet".to_owned(), Held::Yes), ("node".to_owned(), Held::Yes)]
+    fn passing() -> Vec<(String, GateResult)> {
+        vec![("kubelet".to_owned(), GateResult::Passed), ("node".to_owned(), GateResult::Passed)]
     }
 
-    fn no(held: Held) -> Vec<(String, Held)> {
-        vec![("kubelet".to_owned(), Held::Yes), ("node".to_owned(), held)]
+    fn failing(result: GateResult) -> Vec<(String, GateResult)> {
+        vec![("kubelet".to_owned(), GateResult::Passed), ("node".to_owned(), result)]
     }
 
-    /// Runs by the schedule's own wakes and says when each act came.
-    fn run(schedule: &mut Schedule, until: Duration, mut on: impl FnMut(&mut Schedule, Duration, Act)) {
+    /// Runs the schedule and calls back for each task.
+    fn run(schedule: &mut Schedule, until: Duration, mut on: impl FnMut(&mut Schedule, Duration, Task)) {
         let (mut now, mut still) = (Duration::ZERO, 0);
         while now < until {
-            for act in schedule.due(now, rhythm()) {
-                on(schedule, now, act);
+            for task in schedule.due(now, timing()) {
+                on(schedule, now, task);
             }
-            let wake = schedule.wake();
+            let wake = schedule.next_wake();
             still = if wake > now { 0 } else { still + 1 };
-            assert!(still < 3, "a schedule that never sleeps: {now:?}");
+            assert!(still < 3, "the schedule never sleeps: {now:?}");
             now = wake.max(now);
         }
     }
 
     #[test]
-    fn documents_are_looked_for_once_per_poll_and_neighbours_do_not_do_it_together() {
-        let looks = |chance| {
-            let mut looks = Vec::new();
-            run(&mut Schedule::new(Duration::ZERO, chance), Duration::from_hours(1), |_, now, act| {
-                if act == Act::Look {
-                    looks.push(now);
+    fn polls_happen_once_per_interval_and_differ_between_machines() {
+        let polls = |seed| {
+            let mut polls = Vec::new();
+            run(&mut Schedule::new(Duration::ZERO, seed), Duration::from_hours(1), |_, now, task| {
+                if task == Task::Poll {
+                    polls.push(now);
                 }
             });
-            looks
+            polls
         };
-        let (one, two) = (looks(1), looks(2));
+        let (one, two) = (polls(1), polls(2));
         assert!((54..=68).contains(&one.len()), "{}", one.len());
         assert!(one[0] <= FIRST_POLL && two[0] <= FIRST_POLL);
         let together = one.iter().filter(|a| two.iter().any(|b| a.abs_diff(*b) < SECOND)).count();
@@ -310,42 +307,42 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_spreads_a_change_over_the_whole_window() {
+    fn fleet_spreads_a_change_over_the_whole_window() {
         let delays: Vec<u64> = (0..1000)
-            .map(|chance| Schedule::new(Duration::ZERO, chance).hold(SECOND, rhythm(), "hash", true).as_secs())
+            .map(|seed| Schedule::new(Duration::ZERO, seed).schedule_apply(SECOND, timing(), "hash", true).as_secs())
             .collect();
         for minute in 0..10 {
             let count = delays.iter().filter(|delay| *delay / 60 == minute).count();
             assert!((60..140).contains(&count), "{count} of 1000 nodes in minute {minute}");
         }
-        let again = Schedule::new(Duration::ZERO, 7).hold(SECOND, rhythm(), "hash", true);
+        let again = Schedule::new(Duration::ZERO, 7).schedule_apply(SECOND, timing(), "hash", true);
         assert_eq!(
-            Schedule::new(Duration::ZERO, 7).hold(SECOND, rhythm(), "hash", true),
+            Schedule::new(Duration::ZERO, 7).schedule_apply(SECOND, timing(), "hash", true),
             again,
-            "a restart keeps its turn"
+            "a restart keeps the delay"
         );
-        assert_ne!(Schedule::new(Duration::ZERO, 7).hold(SECOND, rhythm(), "other", true), again);
-        assert_eq!(Schedule::new(Duration::ZERO, 7).hold(SECOND, rhythm(), "hash", false), Duration::ZERO);
+        assert_ne!(Schedule::new(Duration::ZERO, 7).schedule_apply(SECOND, timing(), "other", true), again);
+        assert_eq!(Schedule::new(Duration::ZERO, 7).schedule_apply(SECOND, timing(), "hash", false), Duration::ZERO);
     }
 
     #[test]
-    fn a_held_document_is_applied_at_its_turn_and_not_during_a_trial() {
+    fn candidate_is_applied_after_its_delay_and_not_during_a_trial() {
         let mut schedule = Schedule::new(Duration::ZERO, 3);
-        let delay = schedule.hold(Duration::ZERO, rhythm(), "b", true);
+        let delay = schedule.schedule_apply(Duration::ZERO, timing(), "b", true);
         let mut applied = Vec::new();
-        run(&mut schedule.clone(), Duration::from_mins(20), |_, now, act| {
-            if act == Act::Apply {
+        run(&mut schedule.clone(), Duration::from_mins(20), |_, now, task| {
+            if task == Task::Apply {
                 applied.push(now);
             }
         });
         assert_eq!(applied, [delay]);
 
-        schedule.on_trial(Some(("a", Duration::ZERO)));
+        schedule.set_trial(Some(("a", Duration::ZERO)));
         let mut applied = Vec::new();
-        run(&mut schedule, Duration::from_mins(40), |schedule, now, act| match act {
-            Act::Probe if now > Duration::from_mins(30) => drop(schedule.probed(now, rhythm(), &yes())),
-            Act::Probe => drop(schedule.probed(now, rhythm(), &no(Held::No("x".to_owned())))),
-            Act::Apply => applied.push(now),
+        run(&mut schedule, Duration::from_mins(40), |schedule, now, task| match task {
+            Task::CheckGates if now > Duration::from_mins(30) => drop(schedule.evaluate(now, timing(), &passing())),
+            Task::CheckGates => drop(schedule.evaluate(now, timing(), &failing(GateResult::Failed("x".to_owned())))),
+            Task::Apply => applied.push(now),
             _ => {}
         });
         assert_eq!(applied.len(), 1);
@@ -353,28 +350,35 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_good_when_all_gates_hold_for_a_while_without_a_break() {
+    fn trial_passes_when_all_gates_pass_without_interruption() {
         let mut schedule = Schedule::new(Duration::ZERO, 3);
-        schedule.on_trial(Some(("a", Duration::ZERO)));
-        assert_eq!(schedule.probed(SECOND, rhythm(), &yes()), Trial::Undecided);
-        assert_eq!(schedule.probed(SECOND * 8, rhythm(), &no(Held::No("down".to_owned()))), Trial::Undecided);
-        assert_eq!(schedule.probed(SECOND * 12, rhythm(), &yes()), Trial::Undecided);
-        assert_eq!(schedule.probed(SECOND * 21, rhythm(), &yes()), Trial::Undecided, "the break counts");
-        assert_eq!(schedule.probed(SECOND * 22, rhythm(), &yes()), Trial::Good);
+        schedule.set_trial(Some(("a", Duration::ZERO)));
+        assert_eq!(schedule.evaluate(SECOND, timing(), &passing()), TrialProgress::Running);
         assert_eq!(
-            schedule.probed(SECOND * 999, rhythm(), &no(Held::No("down".to_owned()))),
-            Trial::Undecided,
+            schedule.evaluate(SECOND * 8, timing(), &failing(GateResult::Failed("down".to_owned()))),
+            TrialProgress::Running
+        );
+        assert_eq!(schedule.evaluate(SECOND * 12, timing(), &passing()), TrialProgress::Running);
+        assert_eq!(
+            schedule.evaluate(SECOND * 21, timing(), &passing()),
+            TrialProgress::Running,
+            "the interruption counts"
+        );
+        assert_eq!(schedule.evaluate(SECOND * 22, timing(), &passing()), TrialProgress::Passed);
+        assert_eq!(
+            schedule.evaluate(SECOND * 999, timing(), &failing(GateResult::Failed("down".to_owned()))),
+            TrialProgress::Running,
             "at most once"
         );
     }
 
     #[test]
-    fn a_trial_fails_at_its_deadline_for_what_does_not_hold_and_for_what_nobody_can_tell() {
-        for held in [Held::No("not ready".to_owned()), Held::Unknown("no route".to_owned())] {
+    fn trial_fails_at_its_time_limit_for_failed_and_unknown_gates() {
+        for result in [GateResult::Failed("not ready".to_owned()), GateResult::Unknown("no route".to_owned())] {
             let mut schedule = Schedule::new(Duration::ZERO, 3);
-            schedule.on_trial(Some(("a", SECOND * 100)));
-            assert_eq!(schedule.probed(SECOND * 219, rhythm(), &no(held.clone())), Trial::Undecided);
-            let Trial::Failed(reason) = schedule.probed(SECOND * 220, rhythm(), &no(held)) else {
+            schedule.set_trial(Some(("a", SECOND * 100)));
+            assert_eq!(schedule.evaluate(SECOND * 219, timing(), &failing(result.clone())), TrialProgress::Running);
+            let TrialProgress::Failed(reason) = schedule.evaluate(SECOND * 220, timing(), &failing(result)) else {
                 panic!("not failed")
             };
             assert!(reason.starts_with("after 120 s: node: no"), "{reason}");
@@ -382,40 +386,47 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_with_nothing_to_go_back_to_is_still_looked_at_and_may_turn_good() {
+    fn overdue_trial_is_still_checked_and_can_pass() {
         let mut schedule = Schedule::new(Duration::ZERO, 3);
-        schedule.on_trial(Some(("a", Duration::ZERO)));
+        schedule.set_trial(Some(("a", Duration::ZERO)));
         let late = Duration::from_mins(5);
-        assert!(matches!(schedule.probed(late, rhythm(), &no(Held::No("x".to_owned()))), Trial::Failed(_)));
-        schedule.overdue();
-        assert_eq!(schedule.probed(late * 2, rhythm(), &no(Held::No("x".to_owned()))), Trial::Undecided, "said once");
-        schedule.hold(late * 2, rhythm(), "b", false);
-        assert!(schedule.due(late * 2, rhythm()).contains(&Act::Apply), "a better document gets its chance");
-        assert_eq!(schedule.probed(late * 3, rhythm(), &yes()), Trial::Undecided);
-        assert_eq!(schedule.probed(late * 4, rhythm(), &yes()), Trial::Good);
+        assert!(matches!(
+            schedule.evaluate(late, timing(), &failing(GateResult::Failed("x".to_owned()))),
+            TrialProgress::Failed(_)
+        ));
+        schedule.mark_overdue();
+        assert_eq!(
+            schedule.evaluate(late * 2, timing(), &failing(GateResult::Failed("x".to_owned()))),
+            TrialProgress::Running,
+            "reported once"
+        );
+        schedule.schedule_apply(late * 2, timing(), "b", false);
+        assert!(schedule.due(late * 2, timing()).contains(&Task::Apply), "a newer document may be applied");
+        assert_eq!(schedule.evaluate(late * 3, timing(), &passing()), TrialProgress::Running);
+        assert_eq!(schedule.evaluate(late * 4, timing(), &passing()), TrialProgress::Passed);
     }
 
     #[test]
-    fn any_new_value_of_the_annotation_asks_for_a_look_at_once() {
+    fn changed_annotation_triggers_a_poll() {
         let mut schedule = Schedule::new(Duration::ZERO, 3);
-        schedule.due(Duration::from_mins(1), rhythm());
+        schedule.due(Duration::from_mins(1), timing());
         let now = Duration::from_mins(1) + SECOND;
-        assert!(!schedule.asked(now, Some("1")), "the first value was there before us");
-        assert!(!schedule.asked(now, Some("1")));
-        assert!(!schedule.due(now, rhythm()).contains(&Act::Look));
-        assert!(schedule.asked(now, Some("2")));
-        assert!(schedule.due(now, rhythm()).contains(&Act::Look));
-        assert!(!schedule.asked(now, None), "taking it away asks for nothing");
-        assert!(schedule.asked(now, Some("2")));
+        assert!(!schedule.note_annotation(now, Some("1")), "the first value does not count");
+        assert!(!schedule.note_annotation(now, Some("1")));
+        assert!(!schedule.due(now, timing()).contains(&Task::Poll));
+        assert!(schedule.note_annotation(now, Some("2")));
+        assert!(schedule.due(now, timing()).contains(&Task::Poll));
+        assert!(!schedule.note_annotation(now, None), "removing it does not trigger a poll");
+        assert!(schedule.note_annotation(now, Some("2")));
     }
 
     #[test]
-    fn a_document_cannot_make_a_node_ask_all_the_time() {
+    fn poll_interval_has_a_minimum() {
         let mut document = NodeConfig::default();
-        assert_eq!(Rhythm::of(&document), Rhythm::default());
+        assert_eq!(Timing::from_config(&document), Timing::default());
         document.spec.update.poll_seconds = 1;
         document.spec.health.within_seconds = 30;
-        assert_eq!(Rhythm::of(&document).poll, SHORTEST_POLL);
-        assert_eq!(Rhythm::of(&document).within, SECOND * 30);
+        assert_eq!(Timing::from_config(&document).poll, SHORTEST_POLL);
+        assert_eq!(Timing::from_config(&document).within, SECOND * 30);
     }
 }

@@ -1,4 +1,4 @@
-//! The metadata service of a machine's own cloud.
+//! The metadata service of a booted test machine.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,16 @@ use testkit::nspawn::{Machine, Request, Response, Server};
 
 use super::document::Document;
 
-/// The metadata service of one machine. Dropped, it is down.
+/// The metadata service of one machine. Dropping it stops the service.
 pub(crate) struct Cloud {
     server: Server,
     user_data: Arc<Mutex<Option<String>>>,
 }
 
 impl Cloud {
-    /// Starts it in the machine's network.
+    /// Starts the service in the machine's network namespace.
     #[track_caller]
-    pub(crate) fn of(machine: &Machine) -> Self {
+    pub(crate) fn start(machine: &Machine) -> Self {
         let address: SocketAddr = (Ipv4Addr::new(169, 254, 169, 254), 80).into();
         let user_data = Arc::new(Mutex::new(None::<String>));
         let shared = Arc::clone(&user_data);
@@ -27,7 +27,7 @@ impl Cloud {
             let data = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
             match data {
                 Some(data) if request.target.contains("/userData") => Response::text(data),
-                // Nobody in particular: a machine keeps the name that it has.
+                // Without an osProfile the machine keeps its host name.
                 Some(_) if request.target.contains("/metadata/instance?") => {
                     Response::json(r#"{"compute":{}}"#.to_owned())
                 }
@@ -37,18 +37,18 @@ impl Cloud {
         Self { server: Server::start(machine.network().listen(address), answer), user_data }
     }
 
-    /// Gives the machine user data.
-    pub(crate) fn set(&self, document: &Document) {
+    /// Sets the user data that the service returns from now on.
+    pub(crate) fn set_user_data(&self, document: &Document) {
         *self.user_data.lock().unwrap_or_else(PoisonError::into_inner) = Some(document.encoded());
     }
 
-    /// How often it was asked for anything.
+    /// The number of requests for any path.
     pub(crate) fn requests(&self) -> usize {
         self.server.seen().len()
     }
 
-    /// How often user data was asked for.
-    pub(crate) fn asked(&self) -> usize {
+    /// The number of requests for user data.
+    pub(crate) fn user_data_requests(&self) -> usize {
         self.server.seen().iter().filter(|request| request.target.contains("/userData")).count()
     }
 }

@@ -1,4 +1,4 @@
-//! A real control plane in the network of a machine, and the machine of a real kubelet.
+//! A real control plane in a machine's network namespace, and a machine with a real kubelet.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use test_deps::{Cache, KubePrograms};
 use testkit::Network;
 use testkit::nspawn::{Blueprint, Machine};
 
-use super::document::{Document, medium_with};
+use super::document::{Document, ovf_env_with_credential};
 use super::stage::Stage;
 
-/// A bootstrap token.
+/// The bootstrap token: id and secret.
 const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
 
-/// What a kubelet writes to the kernel's settings; the kernel is the host's.
+/// Kernel settings that the kubelet writes. They are masked, because the kernel is the host's.
 const SETTINGS: [&str; 6] = [
     "/proc/sys/kernel/keys/root_maxbytes",
     "/proc/sys/kernel/keys/root_maxkeys",
@@ -24,24 +24,24 @@ const SETTINGS: [&str; 6] = [
     "/proc/sys/vm/panic_on_oom",
 ];
 
-/// A configuration of a network plugin that is never called: no pod runs here.
+/// A CNI configuration that is never executed, because no pod runs here.
 const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "loopback"}]}"#;
 
-/// The API server by a name that `/etc/hosts` has, so that a document can break it.
+/// Resolves the API server's name, so that a NodeConfig can break it by replacing `/etc/hosts`.
 const HOSTS: &str = "127.0.0.1 localhost kubernetes\n";
 
 const IMAGE: &str = r#"{"kubelets": {"1.34.4": "/usr/bin/kubelet"}, "runtimes": {"1.6.20": "/usr/bin/containerd"}}"#;
 
-/// A control plane that a machine reaches and nobody else.
+/// A control plane that only one machine can reach.
 pub(crate) struct Cluster {
     plane: Arc<ControlPlane>,
     network: Network,
 }
 
 impl Cluster {
-    /// Starts one in a machine's network; nodes join with a bootstrap token, and their requests are approved.
+    /// Starts a control plane in a machine's network. Nodes join with a bootstrap token, and their CSRs are approved.
     #[track_caller]
-    pub(crate) fn of(machine: &Machine) -> Self {
+    pub(crate) fn start(machine: &Machine) -> Self {
         let network = machine.network().clone();
         let plane = network.within(|| ControlPlane::start(&Options::default()).map_err(std::io::Error::other));
         let plane = plane.unwrap_or_else(|error| panic!("{error}"));
@@ -64,7 +64,7 @@ impl Cluster {
         cluster
     }
 
-    /// A document for a real kubelet on this kernel: control groups by itself, and nothing that needs more than root in a container.
+    /// A NodeConfig for a real kubelet in a container: the cgroupfs driver, and no setting that needs privileges on the host.
     pub(crate) fn document(&self, generation: u64) -> Document {
         let port = self.plane.address().port();
         Document::new(generation)
@@ -78,7 +78,7 @@ impl Cluster {
                     "address": "127.0.0.1",
                     "failSwapOn": false,
                     "makeIPTablesUtilChains": false,
-                    // It renews its lease every second.
+                    // The kubelet renews its lease every quarter of this, that is every second.
                     "nodeLeaseDurationSeconds": 4,
                 }),
             )
@@ -92,16 +92,16 @@ impl Cluster {
                     },
                 }),
             )
-            // kubelet and the node itself, as without any word about it.
+            // No gates are named, so the defaults apply: the kubelet is healthy and the node is ready.
             .with("/spec/health", json!({"withinSeconds": 600}))
     }
 
-    /// The provisioning medium of a node: the first document, and the token beside it.
-    pub(crate) fn medium(&self) -> String {
-        medium_with("node-1", &self.document(1), &format!("{}.{}", TOKEN.0, TOKEN.1))
+    /// The `ovf-env.xml` of the first boot: generation 1, and the token as a separate part.
+    pub(crate) fn ovf_env(&self) -> String {
+        ovf_env_with_credential("node-1", &self.document(1), &format!("{}.{}", TOKEN.0, TOKEN.1))
     }
 
-    /// Creates or changes an object.
+    /// Creates or updates an object.
     #[track_caller]
     pub(crate) fn apply(&self, object: Value) {
         let plane = Arc::clone(&self.plane);
@@ -109,20 +109,20 @@ impl Cluster {
         applied.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// The node, once it is there.
+    /// The Node object, if the node has registered.
     pub(crate) fn node(&self) -> Option<Value> {
         let plane = Arc::clone(&self.plane);
         self.network.within(move || plane.get(&["node", "node-1"]).map_err(std::io::Error::other)).ok()
     }
 
-    /// Whether the node says that it is ready.
+    /// Whether the node's Ready condition is true.
     pub(crate) fn is_ready(&self) -> bool {
         let node = self.node().unwrap_or_default();
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     }
 
-    /// Takes the API server away.
+    /// Stops the API server.
     #[track_caller]
     pub(crate) fn stop(&self) {
         let plane = Arc::clone(&self.plane);
@@ -135,7 +135,7 @@ impl Cluster {
 pub(crate) fn real(name: &str) -> Blueprint {
     let cache = Cache::of_user().unwrap_or_else(|error| panic!("{error}"));
     let kubelet = KubePrograms::of_user(cache).find("kubelet").unwrap_or_else(|missing| panic!("{missing}"));
-    // What is called kubelet there may be a link to one program for all names.
+    // `kubelet` may be a link to a multi-call binary.
     let kubelet = kubelet.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", kubelet.display()));
     let service = "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\n";
     Stage::kilnd(name)
@@ -145,12 +145,12 @@ pub(crate) fn real(name: &str) -> Blueprint {
         .file("/usr/lib/kiln/image.json", IMAGE)
         .file("/etc/cni/net.d/10-none.conflist", NETWORK)
         .file("/etc/hosts", HOSTS)
-        // containerd makes overlays, which cannot lie on one; kubelet measures the file system below it.
+        // containerd's overlay mounts cannot be nested in an overlay; the kubelet measures the underlying file system.
         .scratch("/var/lib/containerd")
         .scratch("/var/lib/kubelet")
         .pretend(&SETTINGS)
         .cgroups()
         .argument("--capability=all")
-        // It reads there whether the kernel killed something.
+        // The kubelet reads OOM kills from it.
         .argument("--bind=/dev/kmsg")
 }

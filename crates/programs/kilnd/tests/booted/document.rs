@@ -1,19 +1,19 @@
-//! Documents, and the provisioning medium that may carry one.
+//! NodeConfig documents, and the provisioning media that may contain one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_node_config::media;
 use serde_json::{Value, json};
 
-/// Enough of a certificate for a document; nobody connects by it.
+/// A placeholder that passes validation; no connection uses it.
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
 
-/// A document under construction.
+/// Builder for a NodeConfig.
 #[derive(Clone, Debug)]
 pub(crate) struct Document(Value);
 
 impl Document {
-    /// A small one with this number, for the stand-ins.
+    /// A minimal NodeConfig for a machine with the fake kubelet.
     pub(crate) fn new(generation: u64) -> Self {
         Self(json!({
             "apiVersion": "node.kiln.dev/v1alpha1",
@@ -31,47 +31,45 @@ impl Document {
         }))
     }
 
-    /// One that is written already.
-    pub(crate) fn of(document: Value) -> Self {
+    pub(crate) fn from_value(document: Value) -> Self {
         Self(document)
     }
 
-    /// The same with a value at a path, `/spec/kubelet/flags`. Objects on the way are made.
+    /// Sets the value at a path such as `/spec/kubelet/flags`, creating missing parents.
     pub(crate) fn with(mut self, path: &str, value: Value) -> Self {
-        let mut place = &mut self.0;
+        let mut target = &mut self.0;
         for name in path.trim_start_matches('/').split('/') {
-            if !place.is_object() {
-                *place = json!({});
+            if !target.is_object() {
+                *target = json!({});
             }
-            place = &mut place[name];
+            target = &mut target[name];
         }
-        *place = value;
+        *target = value;
         self
     }
 
-    /// Its bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }
 
-    /// As user data and custom data carry it.
+    /// Base64, as in user data and custom data.
     pub(crate) fn encoded(&self) -> String {
         STANDARD.encode(self.bytes())
     }
 }
 
-/// A document that can be told from others by what it asks of kubelet.
+/// A NodeConfig that differs from others in `maxPods`.
 pub(crate) fn max_pods(generation: u64, number: u32) -> Document {
     Document::new(generation).with("/spec/kubelet/configuration/maxPods", json!(number))
 }
 
-/// What the provisioning medium holds: `ovf-env.xml` with a document, or without.
-pub(crate) fn medium(host_name: &str, document: Option<&Document>) -> String {
+/// The `ovf-env.xml` of the provisioning media, with or without a NodeConfig as custom data.
+pub(crate) fn ovf_env(host_name: &str, document: Option<&Document>) -> String {
     custom_data(host_name, document.map(Document::encoded).as_deref())
 }
 
-/// The same, with what the node joins with beside the document.
-pub(crate) fn medium_with(host_name: &str, document: &Document, credential: &str) -> String {
+/// The same, with the join credential as a second part next to the NodeConfig.
+pub(crate) fn ovf_env_with_credential(host_name: &str, document: &Document, credential: &str) -> String {
     let head = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\n";
     let document = [b"\n\n", &document.bytes()[..], b"\n--b\n"].concat();
     let (first, second) = (media::NODE_CONFIG, media::CREDENTIAL);
@@ -86,17 +84,17 @@ fn custom_data(host_name: &str, encoded: Option<&str>) -> String {
     xml(&format!("<wa:HostName>{host_name}</wa:HostName>{}", data.unwrap_or_default()), "false")
 }
 
-/// The medium of a machine that was started ahead of need.
+/// The `ovf-env.xml` of a pre-provisioned VM that has not been assigned yet.
 pub(crate) fn placeholder() -> String {
     xml("<wa:HostName>placeholder</wa:HostName>", "true")
 }
 
-fn xml(inner: &str, ahead: &str) -> String {
+fn xml(inner: &str, preprovisioned: &str) -> String {
     format!(
         "<ovf:Environment xmlns:ovf=\"http://schemas.dmtf.org/ovf/environment/1\" \
          xmlns:wa=\"http://schemas.microsoft.com/windowsazure\"><wa:ProvisioningSection><wa:Version>1.0</wa:Version>\
          <wa:LinuxProvisioningConfigurationSet>{inner}</wa:LinuxProvisioningConfigurationSet></wa:ProvisioningSection>\
-         <wa:PlatformSettingsSection><wa:PlatformSettings><wa:PreprovisionedVm>{ahead}</wa:PreprovisionedVm>\
+         <wa:PlatformSettingsSection><wa:PlatformSettings><wa:PreprovisionedVm>{preprovisioned}</wa:PreprovisionedVm>\
          </wa:PlatformSettings></wa:PlatformSettingsSection></ovf:Environment>"
     )
 }

@@ -1,14 +1,14 @@
-//! Bolt databases as containerd writes them, of a few pages.
+//! Writes small Bolt databases in the format of containerd.
 
 const PAGE: usize = 4096;
 
-/// A value, or a bucket of more.
+/// A value or a nested bucket.
 enum Entry {
     Value(Vec<u8>),
     Bucket(Vec<(Vec<u8>, Entry)>),
 }
 
-/// The list of a snapshotter: ids with their kinds (2 a container's, 3 an image's).
+/// The database of a snapshotter: snapshot ids with their kinds (2: active, of a container; 3: committed, of an image).
 pub(crate) fn snapshots(all: &[(u64, u8)]) -> Vec<u8> {
     let entry = |(id, kind): &(u64, u8)| {
         let values = vec![
@@ -24,7 +24,7 @@ pub(crate) fn snapshots(all: &[(u64, u8)]) -> Vec<u8> {
     database(&[(b"v1".to_vec(), Entry::Bucket(version))])
 }
 
-/// The list of images.
+/// The metadata database with these images.
 pub(crate) fn images(names: &[&str]) -> Vec<u8> {
     let mut names: Vec<&str> = names.to_vec();
     names.sort_unstable();
@@ -39,7 +39,7 @@ pub(crate) fn images(names: &[&str]) -> Vec<u8> {
 }
 
 fn database(root: &[(Vec<u8>, Entry)]) -> Vec<u8> {
-    // Two copies of the head, the free list, then the tree.
+    // Two meta pages, the free list, then the tree.
     let mut pages: Vec<Vec<u8>> = vec![Vec::new(); 3];
     let root = bucket(root, &mut pages);
     pages[2] = head(2, 0x10, 0);
@@ -50,7 +50,7 @@ fn database(root: &[(Vec<u8>, Entry)]) -> Vec<u8> {
         meta.extend(2_u32.to_le_bytes());
         meta.extend(u32::try_from(PAGE).expect("a size").to_le_bytes());
         meta.extend(0_u32.to_le_bytes());
-        // The older copy names a page that is no tree: whoever takes it finds nothing.
+        // The older meta page has a root that is not a tree, so a reader that chooses it finds nothing.
         for number in [if copy == 1 { root } else { 2 }, 0, 2, count, 5 + copy] {
             meta.extend(number.to_le_bytes());
         }
@@ -71,7 +71,7 @@ fn database(root: &[(Vec<u8>, Entry)]) -> Vec<u8> {
         .collect()
 }
 
-/// Writes a bucket to pages of its own and says where its root is. Two leaves with a branch above them, where it has several entries.
+/// Writes a bucket to new pages and returns the number of its root page. Several entries become two leaves below a branch.
 fn bucket(entries: &[(Vec<u8>, Entry)], pages: &mut Vec<Vec<u8>>) -> u64 {
     if entries.len() > 1 {
         let (front, back) = entries.split_at(entries.len() / 2);
@@ -114,8 +114,8 @@ fn leaf(number: u64, entries: &[(Vec<u8>, Entry)], pages: &mut Vec<Vec<u8>>) -> 
     let mut data: Vec<u8> = Vec::new();
     for (index, (flags, key, value)) in values.iter().enumerate() {
         let position = (values.len() - index) * 16 + data.len();
-        for word in [*flags as usize, position, key.len(), value.len()] {
-            page.extend(u32::try_from(word).expect("a word").to_le_bytes());
+        for field in [*flags as usize, position, key.len(), value.len()] {
+            page.extend(u32::try_from(field).expect("32 bits").to_le_bytes());
         }
         data.extend(key.iter());
         data.extend(value);
@@ -124,7 +124,7 @@ fn leaf(number: u64, entries: &[(Vec<u8>, Entry)], pages: &mut Vec<Vec<u8>>) -> 
     page
 }
 
-/// A bucket without others in it stands in its own value.
+/// The value of a nested bucket. A bucket without sub-buckets is stored inline.
 fn nested(inner: &[(Vec<u8>, Entry)], pages: &mut Vec<Vec<u8>>) -> Vec<u8> {
     let plain = inner.iter().all(|(_, entry)| matches!(entry, Entry::Value(_)));
     let root = if plain { 0 } else { bucket(inner, pages) };

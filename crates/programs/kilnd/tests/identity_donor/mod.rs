@@ -1,6 +1,6 @@
-//! A donor's disk as a folder: everything of the identity list is on it, tenants left data everywhere, and images are in its cache.
+//! A donor's disk as a folder: it has every item of the identity list, data of tenants, and cached images.
 
-#![expect(dead_code, reason = "each test takes what it needs")]
+#![expect(dead_code, reason = "each test uses a part of this module")]
 
 mod bolt;
 
@@ -10,17 +10,17 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kiln_guest::VmId;
-use kilnd::args::Places;
+use kilnd::args::Locations;
 use kilnd::node::Node;
+use kilnd::sources::VmId;
 
 pub(crate) const DONOR: &str = "11111111-2222-4333-8444-555555555555";
 pub(crate) const DONOR_NAME: &str = "donor000001";
-/// What tenants wrote, wherever they could.
+/// The text in every file of a tenant.
 pub(crate) const TENANT: &str = "tenant-data-7f3a91";
-/// What must never be shown, nor survive.
+/// The text in every secret; it must neither be shown nor be on a clone.
 pub(crate) const SECRET: &str = "s3cr3t-0d1e2f";
-/// The secret half of the token that the donor joined with.
+/// The secret half of the donor's bootstrap token.
 pub(crate) const TOKEN: &str = "0123456789abcdef";
 
 /// A folder that is a machine's disk.
@@ -57,7 +57,6 @@ impl Disk {
         self.at(path).symlink_metadata().is_ok()
     }
 
-    /// The same disk once more.
     pub(crate) fn copy(&self) -> Self {
         let copy = empty();
         let from = format!("{}/.", self.path().display());
@@ -66,20 +65,20 @@ impl Disk {
         copy
     }
 
-    /// In a machine of this id.
-    pub(crate) fn in_machine(&self, id: &str) {
+    /// Sets the VM id that the firmware reports.
+    pub(crate) fn set_vm_id(&self, id: &str) {
         self.write("/sys/class/dmi/id/product_uuid", format!("{id}\n"));
     }
 
-    /// Runs the program on it.
-    pub(crate) fn kilnd(&self, words: &[&str]) -> Output {
+    /// Runs kilnd on this disk, in the private network.
+    pub(crate) fn kilnd(&self, args: &[&str]) -> Output {
         let mut kilnd = testkit::private().command(env!("CARGO_BIN_EXE_kilnd"));
-        kilnd.arg("--root").arg(self.path()).args(words).output().expect("kilnd")
+        kilnd.arg("--root").arg(self.path()).args(args).output().expect("kilnd")
     }
 
-    /// The same in this process.
+    /// Opens the disk as a node in this process.
     pub(crate) fn node(&self) -> Node {
-        let places = Places {
+        let locations = Locations {
             root: self.path().to_owned(),
             imds: None,
             wire_server: None,
@@ -90,10 +89,10 @@ impl Disk {
             links: None,
             time_scale: 1,
         };
-        Node::open(&places).expect("a node")
+        Node::open(&locations).expect("a node")
     }
 
-    /// Every file with its bytes, mode and time of change; `/run` and `/sys` left out.
+    /// Every file with its bytes, mode and modification time, except below `/run` and `/sys`.
     pub(crate) fn everything(&self) -> BTreeMap<String, (Vec<u8>, u32, i64)> {
         let mut all = BTreeMap::new();
         walk(self.path(), "", &mut all);
@@ -101,10 +100,10 @@ impl Disk {
         all
     }
 
-    /// The files that hold a text.
-    pub(crate) fn holding(&self, text: &str) -> Vec<String> {
-        let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        self.everything().into_iter().filter(|(_, (bytes, ..))| holds(bytes)).map(|(path, _)| path).collect()
+    /// The files that contain a text.
+    pub(crate) fn files_containing(&self, text: &str) -> Vec<String> {
+        let contains = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        self.everything().into_iter().filter(|(_, (bytes, ..))| contains(bytes)).map(|(path, _)| path).collect()
     }
 }
 
@@ -112,7 +111,7 @@ pub(crate) fn empty() -> Disk {
     Disk { folder: tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder") }
 }
 
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -137,8 +136,8 @@ fn walk(folder: &Path, shown: &str, into: &mut BTreeMap<String, (Vec<u8>, u32, i
     }
 }
 
-/// Lets a document of the donor say that its credential is in a file.
-pub(crate) fn joins_by(disk: &Disk, kind: &str, path: &str) {
+/// Gives the donor a NodeConfig whose `credentialFrom` names this file.
+pub(crate) fn set_credential_source(disk: &Disk, kind: &str, path: &str) {
     let document = serde_json::json!({
         "apiVersion": "node.kiln.dev/v1alpha1", "kind": "NodeConfig", "metadata": {"generation": 3},
         "spec": {"credentialFrom": {"kind": kind, "name": path}},
@@ -146,10 +145,10 @@ pub(crate) fn joins_by(disk: &Disk, kind: &str, path: &str) {
     disk.write("/etc/kiln/generations/3-h/config.json", document.to_string());
 }
 
-/// A donor that joined by a token and ran for a while.
+/// A donor that joined with a bootstrap token and ran for a while.
 pub(crate) fn donor() -> Disk {
     let disk = empty();
-    disk.in_machine(DONOR);
+    disk.set_vm_id(DONOR);
     disk.write("/var/lib/kiln/vm-id", format!("{DONOR}\n"));
     disk.write(
         "/var/lib/kiln/state.json",

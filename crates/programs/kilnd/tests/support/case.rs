@@ -1,8 +1,8 @@
-//! A case is a folder of `tests/node`: documents, `run` (a shell script), `expected/transcript`, and where it needs them `root/` (what is
-//! on the node before) and `imds` (what the metadata service answers).
+//! A case is a folder of `tests/node` with NodeConfigs, a shell script `run`, `expected/transcript`, and optionally `root/` (initial files of
+//! the node) and `imds` (the script of the metadata service).
 //!
-//! The script runs with `kilnd` on a root of its own; what it prints must be what is expected. `KILN_BLESS=1` writes what it printed. A
-//! `run` whose first line is `booted` is no script: its lines are steps on a machine (`booted/steps.rs`).
+//! The script runs `kilnd` on a temporary root, and its output is compared with the transcript; `KILN_BLESS=1` rewrites the transcript. If the
+//! first line of `run` is `booted`, its lines are steps on a machine instead (`booted/steps.rs`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/node")
 }
 
-/// What a case needs.
+/// The requirements of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// A folder that it takes for a root.
+    /// A folder as root.
     Folder,
-    /// Programs or file systems that not every machine has, as its file `needs` says.
+    /// Programs or file systems that its file `needs` lists.
     More,
     /// A machine that boots.
     Machine,
 }
 
-/// The names of all cases that need this.
+/// The names of all cases with these requirements.
 pub(crate) fn names(needs: Needs) -> Vec<String> {
-    let needed = |case: &Path| {
+    let requirements = |case: &Path| {
         let run =
             std::fs::read_to_string(case.join("run")).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
         match (run.lines().next() == Some("booted"), case.join("needs").is_file()) {
@@ -40,26 +40,26 @@ pub(crate) fn names(needs: Needs) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .expect("tests/node")
         .map(|entry| entry.expect("an entry"))
-        .filter(|entry| entry.path().is_dir() && needed(&entry.path()) == needs)
+        .filter(|entry| entry.path().is_dir() && requirements(&entry.path()) == needs)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     names
 }
 
-/// Where a case is.
-pub(crate) fn place(name: &str) -> PathBuf {
+/// The folder of a case.
+pub(crate) fn case_path(name: &str) -> PathBuf {
     folder().join(name).canonicalize().unwrap_or_else(|error| panic!("tests/node/{name}: {error}"))
 }
 
-/// Runs a case and compares.
+/// Runs a case and compares its transcript.
 pub(crate) fn check(name: &str) {
     check_with(name, &[]);
 }
 
-/// The same, with variables for its script.
+/// The same with additional environment variables.
 pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
-    let case = place(name);
+    let case = case_path(name);
     let root = super::world::folder();
     let root = root.path();
     if case.join("root").is_dir() {
@@ -78,17 +78,17 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if let Some(imds) = &imds {
-        match imds.asked_while_down() {
-            None => _ = writeln!(printed, "[user data asked for {} times]", imds.asked()),
+        match imds.requests_while_down() {
+            None => _ = writeln!(printed, "[user data asked for {} times]", imds.user_data_requests()),
             Some(unanswered) => {
                 let more = if unanswered > 1 { "again and again" } else { "once" };
-                let answered = imds.asked() - unanswered;
+                let answered = imds.user_data_requests() - unanswered;
                 _ = writeln!(printed, "[user data asked for {more} while nobody answered, then {answered} times]");
             }
         }
-        match imds.asked_for_the_instance() {
+        match imds.instance_requests() {
             0 => {}
-            // Who asks until a time is over asks as often as the machine is quick.
+            // The number of requests up to a deadline depends on the speed of the machine.
             10.. => printed.push_str("[the instance asked for many times]\n"),
             times => _ = writeln!(printed, "[the instance asked for {times} times]"),
         }
@@ -101,9 +101,9 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     compare(&case, &printed);
 }
 
-/// Compares what a case printed with what is expected.
+/// Compares a transcript with the expected one.
 pub(crate) fn compare(case: &Path, printed: &str) {
-    let printed = plain(printed);
+    let printed = normalize(printed);
     let expected = case.join("expected/transcript");
     if std::env::var_os("KILN_BLESS").is_some() {
         std::fs::create_dir_all(case.join("expected")).expect("a folder");
@@ -113,8 +113,8 @@ pub(crate) fn compare(case: &Path, printed: &str) {
     assert!(printed == wanted, "{}: printed\n{printed}\nexpected\n{wanted}", case.display());
 }
 
-/// The text without what differs from run to run: times.
-fn plain(text: &str) -> String {
+/// Replaces durations, which differ between runs.
+fn normalize(text: &str) -> String {
     text.lines().map(|line| without_time(line) + "\n").collect()
 }
 
@@ -124,19 +124,16 @@ fn without_time(line: &str) -> String {
             return format!("{head}{name}0{}", tail.trim_start_matches(|c: char| c.is_ascii_digit()));
         }
     }
-    if let Some((head, tail)) = line.split_once(" gave no answer in ")
-        && let Some((_, rest)) = tail.split_once(" attempts")
-    {
-        return without_time(&format!("{head} gave no answer in N s and N tries{rest}"));
-    }
     let words: Vec<&str> = line.split(' ').collect();
     let is_time = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let replaced: Vec<String> = words
         .iter()
         .enumerate()
         .map(|(index, word)| {
-            let next = words.get(index + 1).map_or("", |next| next.trim_end_matches([':', ',']));
-            if next == "ms" && is_time(word) { "N".to_owned() } else { (*word).to_owned() }
+            let next = words.get(index + 1).map_or("", |next| next.trim_end_matches([':', ',', ';']));
+            // `in 300 s and 63 attempts` of a request that timed out.
+            let is_timeout = next == "attempts" || next == "s" && words.get(index + 2) == Some(&"and");
+            if (next == "ms" || is_timeout) && is_time(word) { "N".to_owned() } else { (*word).to_owned() }
         })
         .collect();
     replaced.join(" ")

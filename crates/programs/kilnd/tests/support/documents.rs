@@ -1,10 +1,10 @@
-//! Documents: a small one, and random ones.
+//! NodeConfigs for tests: a minimal one, and random ones for property tests.
 
 use kiln_node_config::NodeConfig;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A document with these parts beside what every document has.
+/// A minimal NodeConfig, merged with these parts of a spec.
 pub(crate) fn document(generation: u64, parts: &Value) -> NodeConfig {
     let mut spec = json!({
         "cluster": {
@@ -28,7 +28,7 @@ pub(crate) fn document(generation: u64, parts: &Value) -> NodeConfig {
     NodeConfig::parse(document.to_string().as_bytes()).unwrap_or_else(|error| panic!("{document}: {error}"))
 }
 
-/// Parts of documents: few names, so that two documents often speak of the same things.
+/// Random parts of a spec, from few names so that two documents often change the same items.
 pub(crate) fn parts() -> impl Strategy<Value = Value> {
     let file = (0..4_u8, "[a-c]{0,2}", prop::sample::select(vec!["0644", "0600", "0755"])).prop_map(
         |(path, content, mode)| (path, json!({"path": format!("/etc/app/{path}"), "content": content, "mode": mode})),

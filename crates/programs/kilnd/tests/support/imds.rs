@@ -1,15 +1,15 @@
-//! A metadata service in the private network that follows a script, a line per answer:
+//! A metadata service in the private network that follows a script with one response per line:
 //!
 //! ```text
-//! 404                 an answer without a body; with `2*404` two of them
-//! 429 retry-after=3   a header
-//! 200 @user-data.b64  the bytes of a file of the case, without spaces at the end
-//! close               the connection ends without an answer
-//! down 120            the same for 120 s after the first question, as a kilnd counts them that the script runs
+//! 404                 a response without a body; `2*404` sends it twice
+//! 429 retry-after=3   with a header
+//! 200 @user-data.b64  with a file of the case as body, without trailing whitespace
+//! close               close the connection without a response
+//! down 120            the same for 120 s (of kilnd's scaled time) after the first request
 //! ```
 //!
-//! The last line answers everything after it too. Lines that begin with `instance` are for who asks what the machine is; without any it
-//! is nobody in particular. Any other path is answered with 404 and takes no line.
+//! The last line is repeated for all further requests for user data. Lines that start with `instance` are responses to requests for the
+//! instance; without any, the instance has an empty `compute`. Requests for other paths get 404 and use up no line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -19,30 +19,29 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many times faster than real the time of a case's kilnd is, as `tests/node/lib.sh` says.
-const HURRY: u32 = 1000;
+/// The `--time-scale` of kilnd in the cases, see `tests/node/lib.sh`.
+const TIME_SCALE: u32 = 1000;
 
-/// The part of a path that asks for user data.
+/// Part of the path of a request for user data.
 const USER_DATA: &str = "userData";
-/// The one that asks what the machine is.
+/// Part of the path of a request for the instance.
 const INSTANCE: &str = "/metadata/instance?";
 
-/// A metadata service. It ends with its process.
+/// A scripted metadata service. It ends with its process.
 pub(crate) struct Imds {
-    /// Where it listens.
     pub(crate) url: String,
     user_data: Arc<Script>,
     instance: Arc<Script>,
     headers: Arc<Mutex<Vec<String>>>,
 }
 
-/// The answers to one question, and how often it was asked.
+/// The responses for one path, and its number of requests.
 struct Script {
-    /// How long nobody answers, from the first question on.
+    /// The outage after the first request.
     down: Duration,
     answers: Vec<Answer>,
-    asked: AtomicUsize,
-    /// The first question; and how many were asked before there was an answer.
+    requests: AtomicUsize,
+    /// The time of the first request, and the number of unanswered requests.
     since: Mutex<(Option<Instant>, usize)>,
 }
 
@@ -55,24 +54,24 @@ struct Answer {
 }
 
 impl Imds {
-    /// Starts it with a script whose files lie in `folder`.
+    /// Starts the service with a script; the script's files are in `folder`.
     pub(crate) fn start(script: &str, folder: &Path) -> Self {
         let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let (instance, user_data): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("instance "));
         let (down, user_data): (Vec<&str>, Vec<&str>) = user_data.iter().partition(|line| line.starts_with("down "));
         let seconds: u64 = down.iter().map(|line| line[5..].trim().parse::<u64>().expect("a number")).sum();
-        let down = Duration::from_secs(seconds) / HURRY;
+        let down = Duration::from_secs(seconds) / TIME_SCALE;
         let read = |lines: Vec<&str>| -> Vec<Answer> {
-            lines.iter().flat_map(|line| answers(line.trim_start_matches("instance "), folder)).collect()
+            lines.iter().flat_map(|line| parse_answers(line.trim_start_matches("instance "), folder)).collect()
         };
         let (mut instance, user_data) = (read(instance), read(user_data));
-        assert!(!user_data.is_empty(), "a script has at least one answer");
+        assert!(!user_data.is_empty(), "a script needs at least one response");
         if instance.is_empty() {
             instance =
                 vec![Answer { status: 200, headers: Vec::new(), body: br#"{"compute":{}}"#.to_vec(), closes: false }];
         }
         let script =
-            |answers, down| Arc::new(Script { down, answers, asked: AtomicUsize::new(0), since: Mutex::default() });
+            |answers, down| Arc::new(Script { down, answers, requests: AtomicUsize::new(0), since: Mutex::default() });
         let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let headers = Arc::new(Mutex::new(Vec::new()));
@@ -82,30 +81,30 @@ impl Imds {
             (Arc::clone(&imds.user_data), Arc::clone(&imds.instance), Arc::clone(&imds.headers));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                // A client that went away is its own affair.
+                // A client that closes the connection early is not an error.
                 let _ = serve(&stream, &user_data, &instance, &seen);
             }
         });
         imds
     }
 
-    /// How often user data was asked for.
-    pub(crate) fn asked(&self) -> usize {
-        self.user_data.asked.load(Ordering::SeqCst)
+    /// The number of requests for user data.
+    pub(crate) fn user_data_requests(&self) -> usize {
+        self.user_data.requests.load(Ordering::SeqCst)
     }
 
-    /// How often user data was asked for while nobody answered; none where somebody always did.
-    pub(crate) fn asked_while_down(&self) -> Option<usize> {
+    /// The number of unanswered requests for user data; `None` without a `down` line.
+    pub(crate) fn requests_while_down(&self) -> Option<usize> {
         let unanswered = self.user_data.since.lock().expect("no panic while it was held").1;
         (!self.user_data.down.is_zero()).then_some(unanswered)
     }
 
-    /// How often it was asked what the machine is.
-    pub(crate) fn asked_for_the_instance(&self) -> usize {
-        self.instance.asked.load(Ordering::SeqCst)
+    /// The number of requests for the instance.
+    pub(crate) fn instance_requests(&self) -> usize {
+        self.instance.requests.load(Ordering::SeqCst)
     }
 
-    /// The heads of all requests.
+    /// The request lines and headers of all requests.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.headers.lock().expect("no panic while it was held").clone()
     }
@@ -113,7 +112,7 @@ impl Imds {
 
 impl Script {
     fn next(&self) -> Answer {
-        let number = self.asked.fetch_add(1, Ordering::SeqCst);
+        let number = self.requests.fetch_add(1, Ordering::SeqCst);
         let mut since = self.since.lock().expect("no panic while it was held");
         if since.0.get_or_insert_with(now).elapsed() < self.down {
             since.1 += 1;
@@ -123,12 +122,12 @@ impl Script {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the service is another machine, with its own clock")]
+#[expect(clippy::disallowed_methods, reason = "the service simulates another machine with its own clock")]
 fn now() -> Instant {
     Instant::now()
 }
 
-fn answers(line: &str, folder: &Path) -> Vec<Answer> {
+fn parse_answers(line: &str, folder: &Path) -> Vec<Answer> {
     let (times, line) =
         line.split_once('*').map_or((1, line), |(times, rest)| (times.parse().expect("a number"), rest));
     let mut words = line.split_whitespace();

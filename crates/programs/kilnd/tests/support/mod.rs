@@ -1,6 +1,6 @@
-//! What the tests of kilnd share: cases as folders, a metadata service that follows a script, documents, folders as values, and the program itself.
+//! Shared parts of kilnd's tests: cases, a scripted metadata service, NodeConfigs, nodes in folders, and the program.
 
-#![expect(dead_code, reason = "each test takes what it needs")]
+#![expect(dead_code, reason = "each test uses a part of this module")]
 
 pub(crate) mod case;
 pub(crate) mod documents;

@@ -1,17 +1,17 @@
-//! The program under test. It is a client of the metadata service, so it runs in a network where nobody answers but the test.
+//! The program under test. It is a client of the metadata service, so it runs in a private network where only the test can answer.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where the program is. `networks.rs` knows who may use it besides [`kilnd`].
+/// The path of the program. `networks.rs` lists the allowed uses besides [`kilnd`].
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_kilnd");
 
-/// The program, to be run in the private network of this process.
+/// A command that runs the program in the private network of this process.
 pub(crate) fn kilnd() -> Command {
     testkit::private().command(PROGRAM)
 }
 
-/// The same on a root, with the hardware that is described there.
+/// The same on a root that also contains the simulated hardware.
 pub(crate) fn kilnd_on(root: &Path) -> Command {
     let mut command = kilnd();
     for (option, folder) in [("--root", ""), ("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {

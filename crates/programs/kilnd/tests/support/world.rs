@@ -1,4 +1,4 @@
-//! A node in a folder, and its files as a value.
+//! A node whose root is a folder, and its files as a map.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,15 +6,15 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use kiln_node_config::NodeConfig;
+use kilnd::apply::candidate::Candidate;
 use kilnd::args::Args;
-use kilnd::journal::Journal;
+use kilnd::log::Log;
 use kilnd::node::Node;
-use kilnd::offer::Offered;
 
-/// The machine that the folder belongs to.
+/// The VM id of the node.
 pub(crate) const MACHINE: &str = "11111111-2222-3333-4444-555555555555";
 
-/// What an image has that documents change.
+/// Files of the image that NodeConfigs change.
 const IMAGE: [(&str, &str); 8] = [
     ("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n"),
     ("etc/group", "root:x:0:\nsudo:x:27:\n"),
@@ -26,14 +26,14 @@ const IMAGE: [(&str, &str); 8] = [
     ("dmi/product_uuid", MACHINE),
 ];
 
-/// A folder that is gone at the end, in memory where there is room for that: thousands of files are made durable here.
+/// A temporary folder, on a tmpfs if possible, because the tests sync thousands of files.
 pub(crate) fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    made.or_else(|_| tempfile::tempdir()).expect("a folder")
+    let created = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    created.or_else(|_| tempfile::tempdir()).expect("a folder")
 }
 
-/// Lays out an image.
+/// Writes the files of an image.
 pub(crate) fn image(root: &Path) {
     for (path, content) in IMAGE {
         let path = root.join(path);
@@ -43,36 +43,36 @@ pub(crate) fn image(root: &Path) {
     symlink("/usr/share/zoneinfo/UTC", root.join("etc/localtime")).expect("a link");
 }
 
-/// A new process on the folder. It may become a client of the metadata service, and such a one must not be where the real one could answer.
+/// Opens the folder as a node, as a new process would. It can become a client of the metadata service, so it must run in a private network.
 pub(crate) fn process(root: &Path) -> Node {
     testkit::assert_private();
-    let mut words: Vec<std::ffi::OsString> = vec!["status".into(), "--time-scale".into(), "1000".into()];
+    let mut args: Vec<std::ffi::OsString> = vec!["status".into(), "--time-scale".into(), "1000".into()];
     for (option, folder) in [("--root", ""), ("--dmi", "dmi"), ("--cd", "cd"), ("--credentials", "credentials")] {
-        words.extend([option.into(), root.join(folder).into()]);
+        args.extend([option.into(), root.join(folder).into()]);
     }
-    let places = Args::parse(words).expect("a command line").places;
-    Node { journal: Journal::silent(|| 0), ..Node::open(&places).expect("a root") }
+    let locations = Args::parse(args).expect("a command line").locations;
+    Node { log: Log::silent(|| 0), ..Node::open(&locations).expect("a root") }
 }
 
-/// The document as it is offered.
-pub(crate) fn offered(node: &Node, config: &NodeConfig) -> Offered {
-    Offered::read(&node.root, config.to_json().as_bytes(), "test").expect("a good document")
+/// Reads a NodeConfig as a candidate.
+pub(crate) fn candidate(node: &Node, config: &NodeConfig) -> Candidate {
+    Candidate::read(&node.root, config.to_json().as_bytes(), "test").expect("a valid document")
 }
 
-/// What is in memory goes.
+/// Simulates a reboot by clearing `/run`.
 pub(crate) fn restart(root: &Path) {
     let _ = fs::remove_dir_all(root.join("run"));
 }
 
-/// Every file with its mode and content; links with their targets. Without what is in memory, what only kilnd reads, and generations
-/// that are not in force.
+/// Every file with its mode and content, and links with their targets. Leaves out `/run`, files that only kilnd reads, and generations that
+/// are not in force.
 pub(crate) fn files(root: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     walk(root, root, &mut all);
-    let now = all.get("etc/kiln/current").and_then(|link| link.rsplit('/').next()).unwrap_or("none").to_owned();
+    let current = all.get("etc/kiln/current").and_then(|link| link.rsplit('/').next()).unwrap_or("none").to_owned();
     all.retain(|path, _| {
         let hidden = ["run/", "var/lib/kiln/state.json", "var/lib/kiln/before/", "etc/.pwd.lock", "cd/"];
-        let old = path.strip_prefix("etc/kiln/generations/").is_some_and(|rest| !rest.starts_with(&now));
+        let old = path.strip_prefix("etc/kiln/generations/").is_some_and(|rest| !rest.starts_with(&current));
         !hidden.iter().any(|prefix| path.starts_with(prefix)) && !old
     });
     all
@@ -96,7 +96,7 @@ fn walk(root: &Path, folder: &Path, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Accounts without their numbers: one that is made in two attempts gets the number that is free then.
+/// Removes the user ids: an account that is created in two attempts gets whatever id is free then.
 fn without_numbers(passwd: &str) -> String {
     let line = |line: &str| {
         let words: Vec<&str> =
@@ -106,7 +106,7 @@ fn without_numbers(passwd: &str) -> String {
     passwd.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Copies a folder with modes and links.
+/// Copies a folder, preserving modes and links.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder") {

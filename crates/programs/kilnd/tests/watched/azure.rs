@@ -1,4 +1,4 @@
-//! An embedded Azure in the private network, and a client that changes what an instance is told through ARM.
+//! An embedded Azure in the private network, and a client that changes an instance's user data through ARM.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
@@ -14,13 +14,13 @@ use kiln_sim_azure::{Options, Sim, WorldSpec};
 use kiln_types::{Factory as _, Instance, PoolName, Secret};
 use tokio::runtime::Runtime;
 
-/// A name that nobody resolves: the client speaks to the world in its own process.
+/// A name that is never resolved: the client calls the embedded Azure in its own process.
 const ENDPOINT: &str = "https://sim.localhost:8443";
 
-/// Enough for every test to have one.
+/// One per test, and some spare.
 const INSTANCES: u32 = 16;
 
-/// One embedded Azure for all tests of this process; each takes an instance of its own.
+/// An embedded Azure that all tests of this process share; each test uses a separate instance.
 pub(crate) struct Embedded {
     runtime: Runtime,
     azure: Azure,
@@ -29,7 +29,7 @@ pub(crate) struct Embedded {
     wire: String,
 }
 
-/// The Azure of this process.
+/// Returns the shared embedded Azure, starting it on the first call.
 pub(crate) fn azure() -> &'static Embedded {
     static AZURE: OnceLock<Embedded> = OnceLock::new();
     AZURE.get_or_init(Embedded::start)
@@ -69,29 +69,29 @@ impl Embedded {
         Self { runtime, azure: Azure::new(scope, options), pool, imds, wire }
     }
 
-    /// An instance, as ARM shows it.
+    /// Reads an instance through ARM.
     pub(crate) fn instance(&self, number: u32) -> Instance {
         let id = number.to_string().parse().expect("an id");
         self.runtime.block_on(self.azure.describe_instance(&self.pool, &id)).expect("an instance")
     }
 
-    /// Gives an instance other user data, through ARM.
+    /// Changes an instance's user data through ARM.
     pub(crate) fn set_user_data(&self, number: u32, bytes: &[u8]) {
-        let seen = self.instance(number);
-        self.runtime.block_on(self.azure.set_user_data(&self.pool, &seen, bytes)).expect("taken by ARM");
+        let instance = self.instance(number);
+        self.runtime.block_on(self.azure.set_user_data(&self.pool, &instance, bytes)).expect("accepted by ARM");
     }
 
-    /// The metadata service as an instance sees it.
+    /// The base URL of an instance's metadata service.
     pub(crate) fn imds(&self, instance: &Instance) -> String {
         format!("{}/vm/{}", self.imds, instance.node_name)
     }
 
-    /// The wire server as an instance sees it.
+    /// The base URL of an instance's wire server.
     pub(crate) fn wire(&self, instance: &Instance) -> String {
         format!("{}/vm/{}", self.wire, instance.node_name)
     }
 
-    /// What an instance last told the wire server.
+    /// The last health report that an instance sent to the wire server.
     pub(crate) fn health(&self, number: u32) -> String {
         let url = format!("{}/kiln/health", self.imds(&self.instance(number)));
         let ask = || ureq::get(&url).call().expect("an answer").into_body().read_to_string().expect("text");

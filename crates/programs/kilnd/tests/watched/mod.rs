@@ -1,5 +1,5 @@
-//! A node in a folder: a Node object on a real API server, an instance of the embedded Azure, something that answers as a kubelet does,
-//! and `kilnd watch` as a process.
+//! A node whose root is a folder: a Node object on a real API server, an instance of the embedded Azure, a fake kubelet, and `kilnd watch`
+//! as a process.
 
 mod azure;
 
@@ -14,19 +14,19 @@ use std::thread;
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Identity, shared, unique};
-use kiln_node_client::{Client, Condition, Node, Place, Truth};
+use kilnd::apiserver::{Client, Condition, ConditionStatus, Node, Target};
 use serde_json::{Value, json};
 
 pub(crate) use azure::azure;
 
 use crate::support::program::kilnd;
 
-/// Minutes become seconds; a question over loopback still fits between two looks.
+/// Turns minutes into seconds, and still leaves time for a request over loopback between two polls.
 const SCALE: &str = "20";
-/// As long as a loaded machine may take for anything. Nothing here waits for it when all is well.
+/// The timeout of each wait, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A node in a folder.
+/// A node under `kilnd watch`.
 pub(crate) struct Watched {
     plane: &'static ControlPlane,
     pub(crate) name: String,
@@ -37,16 +37,16 @@ pub(crate) struct Watched {
     watch: Option<Child>,
 }
 
-/// What answers as a kubelet does: healthy or not, and heard of in the cluster while it is.
+/// A fake kubelet. It serves `/healthz`, and while it is healthy it updates the Ready condition.
 struct Kubelet {
     port: u16,
-    well: Arc<AtomicBool>,
-    heard: Arc<AtomicBool>,
+    healthy: Arc<AtomicBool>,
+    heartbeats: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
 }
 
 impl Watched {
-    /// A node with nothing in force, whose machine is this instance.
+    /// Creates a node for this instance, without a generation in force.
     pub(crate) fn new(prefix: &str, instance: u32) -> Self {
         let plane = reachable();
         let name = unique(prefix);
@@ -59,7 +59,7 @@ impl Watched {
         write(&root.path().join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
         write(&root.path().join("etc/group"), "root:x:0:\n");
         write(&root.path().join("dmi/product_uuid"), &azure().instance(instance).vm_id);
-        let server = Place {
+        let server = Target {
             server: plane.server(),
             authority: plane.authority().to_owned(),
             certificates: vec![certificate],
@@ -70,7 +70,7 @@ impl Watched {
         Self { plane, name, instance, root, client, kubelet, watch: None }
     }
 
-    /// A document of this number that this node is healthy with.
+    /// A NodeConfig with which this node is healthy.
     pub(crate) fn document(&self, generation: u64) -> Value {
         json!({
             "apiVersion": "node.kiln.dev/v1alpha1",
@@ -79,7 +79,7 @@ impl Watched {
             "spec": {
                 "cluster": {"endpoint": self.plane.server(), "certificateAuthority": self.plane.authority()},
                 "kubelet": {"version": "1.34.4", "configuration": {"healthzPort": self.kubelet.port}},
-                // Nodes of one control plane have names of their own; the embedded Azure gives every test the same.
+                // The control plane is shared by all tests, but instance names of the embedded Azure are not unique.
                 "platform": {"hostName": self.name},
                 "health": {"withinSeconds": 60},
                 "update": {"pollSeconds": 5},
@@ -87,7 +87,7 @@ impl Watched {
         })
     }
 
-    /// Puts a document in force by hand.
+    /// Runs `kilnd apply` with a document.
     #[track_caller]
     pub(crate) fn apply(&self, document: &Value) {
         let file = self.root.path().join("document.json");
@@ -96,8 +96,8 @@ impl Watched {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Gives the machine a document as user data, through ARM.
-    pub(crate) fn offer(&self, document: &Value) {
+    /// Sets the instance's user data through ARM.
+    pub(crate) fn set_user_data(&self, document: &Value) {
         azure().set_user_data(self.instance, document.to_string().as_bytes());
     }
 
@@ -108,14 +108,14 @@ impl Watched {
         self.watch = Some(child);
     }
 
-    /// Sends the process a hangup.
+    /// Sends SIGHUP to `kilnd watch`.
     pub(crate) fn hangup(&self) {
-        let child = self.watch.as_ref().expect("it watches");
+        let child = self.watch.as_ref().expect("a running watch");
         let process = rustix::process::Pid::from_child(child);
         rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("sent");
     }
 
-    /// Asks it to end, and waits for that.
+    /// Terminates `kilnd watch` and waits for its end.
     pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.watch.take() {
             let process = rustix::process::Pid::from_child(&child);
@@ -124,7 +124,7 @@ impl Watched {
         }
     }
 
-    /// The machine restarts: what does not survive that is gone, and the kernel has another number for the new boot.
+    /// Simulates a reboot: clears `/run`, sets a new boot id, and runs `kilnd boot` and `kilnd watch`.
     pub(crate) fn restart(&mut self, boot: &str) {
         self.stop();
         let _ = fs::remove_dir_all(self.root.path().join("run"));
@@ -134,19 +134,18 @@ impl Watched {
         self.watch();
     }
 
-    /// What the kernel was started with.
-    pub(crate) fn kernel_runs_with(&self, line: &str) {
+    pub(crate) fn set_kernel_command_line(&self, line: &str) {
         write(&self.root.path().join("proc/cmdline"), &format!("{line}\n"));
     }
 
-    /// Whether the kubelet is well from now on.
-    pub(crate) fn kubelet_is_well(&self, well: bool) {
-        self.kubelet.well.store(well, Ordering::SeqCst);
+    /// Sets the response of the fake kubelet's `/healthz`.
+    pub(crate) fn set_kubelet_healthy(&self, healthy: bool) {
+        self.kubelet.healthy.store(healthy, Ordering::SeqCst);
     }
 
-    /// Whether the kubelet is heard of in the cluster while it is well.
-    pub(crate) fn kubelet_is_heard(&self, heard: bool) {
-        self.kubelet.heard.store(heard, Ordering::SeqCst);
+    /// Whether the fake kubelet updates the Ready condition while it is healthy.
+    pub(crate) fn set_kubelet_heartbeats(&self, sent: bool) {
+        self.kubelet.heartbeats.store(sent, Ordering::SeqCst);
     }
 
     fn kilnd(&self) -> Command {
@@ -163,50 +162,49 @@ impl Watched {
         command
     }
 
-    /// The Node object as the API server has it. Read without a process: it is read often.
+    /// The Node object. Read by the client instead of kubectl, because it is polled often.
     pub(crate) fn object(&self) -> Node {
         self.client.node().expect("the node")
     }
 
-    /// Our condition of the Node object: status, reason and message.
-    pub(crate) fn condition(&self) -> (Truth, String, String) {
-        let ours = self.object().condition("KilnConfigured").cloned().unwrap_or_default();
-        (ours.status, ours.reason, ours.message)
+    /// Status, reason and message of the `KilnConfigured` condition.
+    pub(crate) fn condition(&self) -> (ConditionStatus, String, String) {
+        let condition = self.object().condition("KilnConfigured").cloned().unwrap_or_default();
+        (condition.status, condition.reason, condition.message)
     }
 
-    /// An annotation of the Node object; empty where it is not there.
+    /// An annotation of the Node object, or an empty string.
     pub(crate) fn annotation(&self, name: &str) -> String {
         self.object().annotations.remove(name).unwrap_or_default()
     }
 
-    /// A label of the Node object.
     pub(crate) fn label(&self, name: &str) -> Option<String> {
         self.object().labels.remove(name)
     }
 
-    /// Waits until the Node object says that a document of this number is in force and good.
+    /// Waits until the Node object reports this generation as committed.
     #[track_caller]
-    pub(crate) fn wait_confirmed(&self, number: u64) {
-        self.wait(&format!("generation {number} confirmed"), |node| {
+    pub(crate) fn wait_committed(&self, number: u64) {
+        self.wait(&format!("generation {number} is committed"), |node| {
             node.annotation("kiln.dev/node-config").starts_with(&format!("{number} "))
-                && node.condition().1 == "Confirmed"
+                && node.condition().1 == "Committed"
         });
     }
 
-    /// Waits until something holds.
+    /// Polls until the predicate is true.
     #[track_caller]
-    pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
         const PAUSE: Duration = Duration::from_millis(150);
         for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
-            if holds(self) {
+            if is_true(self) {
                 return;
             }
             thread::sleep(PAUSE);
         }
-        panic!("not in time: {what}\n{:?}\n{}", self.condition(), self.journal());
+        panic!("timeout: {what}\n{:?}\n{}", self.condition(), self.journal());
     }
 
-    /// Runs `kubectl` as somebody who may do everything.
+    /// Runs `kubectl` as a cluster administrator.
     #[track_caller]
     pub(crate) fn kubectl(&self, arguments: &[&str]) {
         self.plane.run_kubectl(arguments).expect("kubectl");
@@ -219,7 +217,7 @@ impl Watched {
         serde_json::from_slice(&fs::read(folder.join(file)).expect("a file")).expect("json")
     }
 
-    /// Events about the node, reason and message.
+    /// Reason and message of each event about the node.
     pub(crate) fn events(&self) -> Vec<(String, String)> {
         let selector = format!("involvedObject.kind=Node,involvedObject.name={}", self.name);
         let all = self.plane.get(&["events", "-n", "default", "--field-selector", &selector]).expect("events");
@@ -232,13 +230,13 @@ impl Watched {
             .collect()
     }
 
-    /// What the process said.
+    /// The stderr of `kilnd watch`.
     pub(crate) fn journal(&self) -> String {
         fs::read_to_string(self.journal_file()).unwrap_or_default()
     }
 
-    /// Everything that others than root may come to see: what the process said, its status, the Node object and its events.
-    pub(crate) fn everything_said(&self) -> String {
+    /// Everything that users other than root can read: the journal, the status, the Node object and its events.
+    pub(crate) fn everything_visible(&self) -> String {
         let status = fs::read_to_string(self.root.path().join("run/kiln/status.json")).unwrap_or_default();
         let object = self.plane.run_kubectl(&["get", "node", &self.name, "-o", "json"]).expect("the node");
         format!("{}\n{status}\n{object}\n{:?}", self.journal(), self.events())
@@ -257,7 +255,7 @@ impl Drop for Watched {
     }
 }
 
-/// The API server of all tests, let into the network that the program runs in.
+/// The shared API server, reachable from the private network of kilnd.
 fn reachable() -> &'static ControlPlane {
     static PLANE: OnceLock<&ControlPlane> = OnceLock::new();
     PLANE.get_or_init(|| {
@@ -272,32 +270,32 @@ impl Kubelet {
         static BEAT: AtomicU64 = AtomicU64::new(1_800_000_000);
         let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
         let port = listener.local_addr().expect("bound").port();
-        let (well, ended) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
-        let answers = Arc::clone(&well);
+        let (healthy, ended) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let responds = Arc::clone(&healthy);
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut lines = BufReader::new(&stream).lines();
                 while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-                let status = if answers.load(Ordering::SeqCst) { "200 OK" } else { "500 Unwell" };
+                let status = if responds.load(Ordering::SeqCst) { "200 OK" } else { "500 Unhealthy" };
                 let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             }
         });
-        let heard = Arc::new(AtomicBool::new(true));
-        let (lives, beats, over) = (Arc::clone(&well), Arc::clone(&heard), Arc::clone(&ended));
+        let heartbeats = Arc::new(AtomicBool::new(true));
+        let (is_healthy, beats, over) = (Arc::clone(&healthy), Arc::clone(&heartbeats), Arc::clone(&ended));
         thread::spawn(move || {
-            let ready = Condition::new("Ready", Truth::True, "KubeletReady", "");
+            let ready = Condition::new("Ready", ConditionStatus::True, "KubeletReady", "");
             while !over.load(Ordering::SeqCst) {
-                if lives.load(Ordering::SeqCst)
+                if is_healthy.load(Ordering::SeqCst)
                     && beats.load(Ordering::SeqCst)
                     && let Ok(node) = client.node()
                 {
                     let beat = BEAT.fetch_add(1, Ordering::SeqCst);
-                    let _ = client.set_condition(&ready, &node, &kiln_host::clock::rfc3339(Duration::from_secs(beat)));
+                    let _ = client.set_condition(&ready, &node, &kilnd::os::clock::rfc3339(Duration::from_secs(beat)));
                 }
                 thread::sleep(Duration::from_millis(400));
             }
         });
-        Self { port, well, heard, ended }
+        Self { port, healthy, heartbeats, ended }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One request on its way through ARM, and its answer.
+//! A parsed ARM request and its answer.
 
 use http::Method;
 use serde_json::{Map, Value};
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use super::error::ArmError;
 use crate::world::roles::Principal;
 
-/// What every handler gets of a request.
+/// The parts of a request that handlers use.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) method: Method,
-    /// `https://host:port`, for the absolute URLs in answers.
+    /// `https://host:port`, for absolute URLs in answers.
     pub(crate) base: String,
     pub(crate) path: String,
     pub(crate) query: Query,
@@ -25,7 +25,7 @@ impl Call {
         self.query.get("api-version").unwrap_or_default()
     }
 
-    /// A property of the body by its path, `properties.upgradePolicy.mode`.
+    /// Returns a property of the body by its path, such as `properties.upgradePolicy.mode`.
     pub(crate) fn field(&self, path: &str) -> Option<&Value> {
         let mut parts = path.split('.');
         let mut at = self.body.get(parts.next()?)?;
@@ -35,7 +35,7 @@ impl Call {
         (!at.is_null()).then_some(at)
     }
 
-    /// A text property that must be there.
+    /// Returns a required string property.
     pub(crate) fn text(&self, path: &str) -> Result<&str, ArmError> {
         self.field(path)
             .and_then(Value::as_str)
@@ -43,7 +43,7 @@ impl Call {
     }
 }
 
-/// The query of a URL, names in any case.
+/// The query of a URL. Names are case-insensitive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -60,13 +60,13 @@ impl Query {
         self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Whether `$expand` asks for `what`.
+    /// Returns whether `$expand` contains `what`.
     pub(crate) fn expands(&self, what: &str) -> bool {
         self.get("$expand").is_some_and(|list| list.split(',').any(|item| item.eq_ignore_ascii_case(what)))
     }
 }
 
-/// Percent-decoding, with `+` as a space: queries and form bodies.
+/// Percent-decodes a query or form body, where `+` means a space.
 pub(crate) fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -89,18 +89,18 @@ pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Percent-decoding of a path, where `+` is itself.
+/// Percent-decodes a path, where `+` is literal.
 pub(crate) fn decode_path(text: &str) -> String {
     decode(&text.replace('+', "%2B"))
 }
 
-/// What a handler answers.
+/// The answer of a handler.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Option<Value>,
     pub(crate) etag: Option<String>,
-    /// The long operation that it started; ARM adds the headers.
+    /// The long-running operation that the request started. ARM adds the headers for it.
     pub(crate) operation: Option<String>,
 }
 
@@ -128,5 +128,5 @@ impl Answer {
     }
 }
 
-/// Result of a handler.
-pub(crate) type Handled = Result<Answer, ArmError>;
+/// The result of a handler.
+pub(crate) type HandlerResult = Result<Answer, ArmError>;

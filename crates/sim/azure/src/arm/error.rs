@@ -4,22 +4,20 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// An error as ARM tells it, and its HTTP status.
+/// An ARM error with its HTTP status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ArmError {
-    /// HTTP status of a direct answer; an operation that ends with this error is read with 200.
+    /// HTTP status of an immediate answer. An operation that ends with this error is read with 200.
     pub(crate) status: u16,
-    /// The code that clients match on.
     pub(crate) code: String,
-    /// The sentence that people read.
     pub(crate) message: String,
-    /// The parameter or resource that it is about.
+    /// The parameter or resource that the error is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
     /// Code and message of inner errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) details: Vec<(String, String)>,
-    /// Seconds for `Retry-After`, where the answer carries one.
+    /// Seconds for `Retry-After`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retry_after: Option<u32>,
     /// `WWW-Authenticate` of a 401.
@@ -52,17 +50,16 @@ impl ArmError {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
-    /// A parameter that is absent or has a value that does not fit.
+    /// A parameter that is missing or invalid.
     pub(crate) fn parameter(target: &str, message: impl Into<String>) -> Self {
         Self::bad("InvalidParameter", message).about(target)
     }
 
-    /// A required parameter that is absent.
     pub(crate) fn required(target: &str) -> Self {
         Self::parameter(target, format!("Required parameter '{target}' is missing (null)."))
     }
 
-    /// A property that cannot be changed once it is set.
+    /// A property that cannot be changed after creation.
     pub(crate) fn immutable(target: &str) -> Self {
         Self::conflict("PropertyChangeNotAllowed", format!("Changing property '{target}' is not allowed."))
             .about(target)
@@ -91,7 +88,7 @@ impl ArmError {
         error
     }
 
-    /// The whole body.
+    /// The whole response body.
     pub(crate) fn envelope(&self) -> Value {
         json!({"error": self.json()})
     }

@@ -1,21 +1,21 @@
-//! Resource ids and the paths of ARM: any case on the way in, Azure's spelling on the way out.
+//! Resource ids and ARM paths: case-insensitive on input, in Azure's spelling on output.
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::kind::ResourceKind;
 
-/// A resource, named. Two ids that differ in case only are the same resource: compare [`ResourceId::key`].
+/// The id of a resource. Ids that differ only in case are equal; compare [`ResourceId::key`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResourceId {
     pub(crate) subscription: String,
     pub(crate) group: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResourceKind,
     /// One name per part of the type.
     pub(crate) names: Vec<String>,
 }
 
 impl ResourceId {
-    pub(crate) fn new(subscription: &str, group: &str, kind: Kind, names: &[&str]) -> Self {
+    pub(crate) fn new(subscription: &str, group: &str, kind: ResourceKind, names: &[&str]) -> Self {
         debug_assert_eq!(names.len(), kind.types().split('/').count(), "{kind:?} {names:?}");
         Self {
             subscription: subscription.to_owned(),
@@ -25,7 +25,7 @@ impl ResourceId {
         }
     }
 
-    /// The id of a text, or `None` when it is not one that this Azure could hold.
+    /// Parses an id. Returns `None` if the resource type is not simulated.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match Target::parse(text)? {
             Target::Resource(id) => Some(id),
@@ -38,28 +38,28 @@ impl ResourceId {
         self.names.last().map_or("", String::as_str)
     }
 
-    /// What the tables know it by.
+    /// The key in the tables.
     pub(crate) fn key(&self) -> String {
         self.to_string().to_ascii_lowercase()
     }
 
-    /// A child of this resource.
-    pub(crate) fn child(&self, kind: Kind, name: &str) -> Self {
+    /// The id of a child resource.
+    pub(crate) fn child(&self, kind: ResourceKind, name: &str) -> Self {
         let mut names = self.names.clone();
         names.push(name.to_owned());
         Self { subscription: self.subscription.clone(), group: self.group.clone(), kind, names }
     }
 
-    /// Another resource of the same group.
-    pub(crate) fn sibling(&self, kind: Kind, name: &str) -> Self {
+    /// The id of another resource in the same group.
+    pub(crate) fn sibling(&self, kind: ResourceKind, name: &str) -> Self {
         Self::new(&self.subscription, &self.group, kind, &[name])
     }
 
-    /// The resource that this one is a child of, if it is one.
+    /// The parent of a child resource.
     pub(crate) fn parent(&self) -> Option<Self> {
         let types: Vec<&str> = self.kind.types().split('/').collect();
         let (_, above) = types.split_last()?;
-        let kind = Kind::find(self.kind.namespace(), above)?;
+        let kind = ResourceKind::find(self.kind.namespace(), above)?;
         let (_, names) = self.names.split_last()?;
         Some(Self { subscription: self.subscription.clone(), group: self.group.clone(), kind, names: names.to_vec() })
     }
@@ -81,10 +81,9 @@ impl std::fmt::Display for ResourceId {
     }
 }
 
-/// What a path points at.
+/// The target of a request path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// `/metadata/endpoints`.
     Endpoints,
     Subscriptions,
     Tenants,
@@ -95,56 +94,56 @@ pub(crate) enum Target {
         subscription: String,
         group: String,
     },
-    /// Everything in a subscription or in a group.
+    /// All resources of a subscription or group.
     Resources {
         subscription: String,
         group: Option<String>,
     },
-    /// All resources of one type in a subscription, a group or below a parent.
+    /// All resources of one type in a subscription, in a group or below a parent.
     Collection {
         subscription: String,
         group: Option<String>,
-        kind: Kind,
+        kind: ResourceKind,
         parents: Vec<String>,
     },
     Resource(ResourceId),
-    /// A verb (`start`) or a view (`instanceView`) of a resource.
+    /// A verb (`start`) or view (`instanceView`) of a resource.
     Action {
         id: ResourceId,
         action: String,
     },
-    /// A long operation's status.
+    /// The status of a long-running operation.
     Operation {
         subscription: String,
         id: String,
     },
-    /// A list that the provider offers per subscription, `skus`.
+    /// A list per provider and subscription, such as `skus`.
     ProviderList {
         subscription: String,
         namespace: String,
         list: String,
     },
-    /// The versions of a community image, in a region.
+    /// The versions of a community image in a region.
     CommunityVersions {
         subscription: String,
         location: String,
         gallery: String,
         definition: String,
     },
-    /// AKS's node images, in a region.
+    /// AKS node images in a region.
     NodeImages {
         subscription: String,
     },
-    /// A provider's registration.
+    /// The registration of a provider.
     Provider {
         subscription: String,
         namespace: Option<String>,
     },
-    /// The permissions that the caller has at a scope.
+    /// The caller's permissions at a scope.
     Permissions {
         scope: String,
     },
-    /// A resource type that this Azure does not have.
+    /// A resource type that is not simulated.
     UnknownType {
         namespace: String,
         types: String,
@@ -152,7 +151,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The target of a path, or `None` when ARM has no such path at all.
+    /// Parses a path. Returns `None` if ARM has no such path.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let is = |index: usize, word: &str| parts.get(index).is_some_and(|part| part.eq_ignore_ascii_case(word));
@@ -226,17 +225,17 @@ impl Target {
         let types: Vec<&str> = rest.iter().copied().step_by(2).collect();
         let names: Vec<String> = rest.iter().skip(1).step_by(2).map(|&name| name.to_owned()).collect();
         let odd = rest.len() % 2 == 1;
-        if let Some(kind) = Kind::find(namespace, &types) {
+        if let Some(kind) = ResourceKind::find(namespace, &types) {
             return Some(match (odd, group) {
                 (true, group) => Self::Collection { subscription, group, kind, parents: names },
                 (false, Some(group)) => Self::Resource(ResourceId { subscription, group, kind, names }),
                 (false, None) => return None,
             });
         }
-        // `…/name/verb`: an odd number of parts whose last is no type.
+        // `…/name/verb`: an odd number of parts whose last one is not a type.
         if odd
             && let (Some((verb, types)), Some(group)) = (types.split_last(), group)
-            && let Some(kind) = Kind::find(namespace, types)
+            && let Some(kind) = ResourceKind::find(namespace, types)
         {
             return Some(Self::Action {
                 id: ResourceId { subscription, group, kind, names },
@@ -252,30 +251,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_match_in_any_case_and_print_in_azures_spelling() {
+    fn paths_are_case_insensitive_and_print_in_azures_spelling() {
         let text = "/SUBSCRIPTIONS/s/resourcegroups/G/providers/microsoft.compute/VIRTUALMACHINESCALESETS/Pool/virtualmachines/0";
         let id = ResourceId::parse(text).expect("an id");
         assert_eq!(
             id.to_string(),
             "/subscriptions/s/resourceGroups/G/providers/Microsoft.Compute/virtualMachineScaleSets/Pool/virtualMachines/0"
         );
-        assert_eq!(id.kind, Kind::Instance);
+        assert_eq!(id.kind, ResourceKind::Instance);
         assert_eq!(id.parent().expect("a parent").name(), "Pool");
     }
 
     #[test]
-    fn verbs_lists_and_operations_are_told_apart() {
+    fn verbs_lists_and_operations_are_distinguished() {
         let base = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets";
-        assert!(matches!(Target::parse(base), Some(Target::Collection { kind: Kind::ScaleSet, .. })));
+        assert!(matches!(Target::parse(base), Some(Target::Collection { kind: ResourceKind::ScaleSet, .. })));
         assert!(matches!(
             Target::parse(&format!("{base}/p/virtualMachines")),
-            Some(Target::Collection { kind: Kind::Instance, .. })
+            Some(Target::Collection { kind: ResourceKind::Instance, .. })
         ));
         assert!(
             matches!(Target::parse(&format!("{base}/p/powerOff")), Some(Target::Action { action, .. }) if action == "poweroff")
         );
         assert!(
-            matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == Kind::Instance)
+            matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == ResourceKind::Instance)
         );
         let operation = "/subscriptions/s/providers/Microsoft.Compute/locations/westus2/operations/42";
         assert_eq!(Target::parse(operation), Some(Target::Operation { subscription: "s".into(), id: "42".into() }));

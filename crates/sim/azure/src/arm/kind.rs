@@ -1,4 +1,4 @@
-//! The resource types that the embedded Azure knows, their spelling and their api-versions.
+//! The simulated resource types with their spelling and API versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,10 +68,10 @@ const NETWORK: &[&str] = &[
 const IDENTITY: &[&str] = &["2018-11-30", "2022-01-31-preview", "2023-01-31", "2024-11-30"];
 const CONTAINERS: &[&str] = &["2023-10-01", "2024-02-01", "2024-09-01", "2025-05-01", "2025-10-01", "2026-01-01"];
 
-/// api-versions of subscriptions and tenants.
+/// API versions of subscriptions and tenants.
 pub(crate) const SUBSCRIPTIONS: &[&str] =
     &["2016-06-01", "2019-06-01", "2019-11-01", "2020-01-01", "2021-01-01", "2022-12-01"];
-/// api-versions of resource groups and of the lists of resources below them.
+/// API versions of resource groups and of resource lists.
 pub(crate) const GROUPS: &[&str] = &[
     "2019-10-01",
     "2020-06-01",
@@ -89,23 +89,22 @@ macro_rules! kinds {
     ($($variant:ident = $namespace:literal / $types:literal @ $versions:expr),+ $(,)?) => {
         /// A resource type.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        pub(crate) enum Kind { $($variant),+ }
+        pub(crate) enum ResourceKind { $($variant),+ }
 
-        impl Kind {
-            /// Every type.
+        impl ResourceKind {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Provider namespace as Azure spells it.
+            /// The provider namespace in Azure's spelling.
             pub(crate) fn namespace(self) -> &'static str {
                 match self { $(Self::$variant => $namespace),+ }
             }
 
-            /// Type path below the namespace, parts separated by `/`.
+            /// The type path below the namespace, separated by `/`.
             pub(crate) fn types(self) -> &'static str {
                 match self { $(Self::$variant => $types),+ }
             }
 
-            /// The api-versions that it answers to.
+            /// The supported API versions.
             pub(crate) fn api_versions(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => $versions),+ }
             }
@@ -133,8 +132,8 @@ kinds! {
     AgentPool = "Microsoft.ContainerService" / "managedClusters/agentPools" @ CONTAINERS,
 }
 
-impl Kind {
-    /// The type of these path parts, whatever their case.
+impl ResourceKind {
+    /// Finds the type of these path parts, ignoring case.
     pub(crate) fn find(namespace: &str, types: &[&str]) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| {
             kind.namespace().eq_ignore_ascii_case(namespace)
@@ -143,12 +142,12 @@ impl Kind {
         })
     }
 
-    /// The full type, `Microsoft.Compute/disks`.
+    /// The full type, such as `Microsoft.Compute/disks`.
     pub(crate) fn full(self) -> String {
         format!("{}/{}", self.namespace(), self.types())
     }
 
-    /// How the provider's operations are called in status URLs.
+    /// The name of the provider's operations in status URLs.
     pub(crate) fn operations(self) -> &'static str {
         match self {
             Self::Disk | Self::Snapshot => "DiskOperations",
@@ -157,7 +156,7 @@ impl Kind {
         }
     }
 
-    /// Whether its resources carry an ETag that writes can be made conditional on.
+    /// Whether resources of this type have an ETag for conditional writes.
     pub(crate) fn has_etag(self) -> bool {
         matches!(self, Self::ScaleSet | Self::Instance | Self::Machine)
     }

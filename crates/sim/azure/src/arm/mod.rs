@@ -1,4 +1,4 @@
-//! Azure Resource Manager: from a request to a handler and back.
+//! Azure Resource Manager: parses a request, checks it, runs the handler and builds the response.
 
 pub(crate) mod call;
 pub(crate) mod error;
@@ -15,15 +15,15 @@ use http::header::{CONTENT_TYPE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, LOCATION, 
 use http::{HeaderMap, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::faults::{Kind as Fault, Matter};
+use crate::faults::{FaultKind as Fault, RequestSummary};
 use crate::sim::{Reply, State};
-use crate::world::operation::Fate;
+use crate::world::operation::PlannedOutcome;
 use crate::world::roles::Principal;
-use call::{Answer, Call, Handled, Query};
+use call::{Answer, Call, HandlerResult, Query};
 use error::ArmError;
 use id::Target;
 
-/// What ARM answers. Everything that a client can see of one request is decided here, in order.
+/// Answers a request to ARM. The order of the checks decides which error a client sees first.
 pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     let request_id = state.ids.uuid();
     let client_id = request.headers().get("x-ms-client-request-id").cloned();
@@ -49,7 +49,7 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     let mut call = Call::default();
     let mut reset = false;
     let result = prepare(state, request, &mut call).and_then(|target| {
-        let matter = Matter::of(&call, &target);
+        let matter = RequestSummary::from_call(&call, &target);
         let fault = state.faults.hit(&matter);
         state.throttle.headers(&call, &target, state.wall, &mut headers)?;
         if fault == Some(Fault::ResetAfterProcessing) {
@@ -66,7 +66,7 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     })
 }
 
-/// Reads the request as far as ARM itself goes: who, what, which version, and may they.
+/// Performs the checks of ARM itself: authentication, path, API version and permission.
 fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Result<Target, ArmError> {
     let (parts, body) = request.into_parts();
     let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
@@ -87,7 +87,7 @@ fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Resul
     let target = Target::parse(&call::decode_path(&call.path)).ok_or_else(|| {
         ArmError::missing(
             "InvalidResourceType",
-            format!("The path '{}' names no resource type that is known here.", call.path),
+            format!("The path '{}' does not name a known resource type.", call.path),
         )
     })?;
     route::check_version(state, call, &target)?;
@@ -111,8 +111,8 @@ fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Resul
     Ok(target)
 }
 
-/// Runs the handler, with what the fault plan makes of it.
-fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>) -> Handled {
+/// Runs the handler and applies the planned fault.
+fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>) -> HandlerResult {
     match &fault {
         Some(Fault::ThrottledArm) => return Err(throttle::by_arm(throttled_for(state))),
         Some(Fault::ThrottledCompute) => return Err(throttle::by_compute(throttled_for(state))),
@@ -133,24 +133,25 @@ fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>)
         }
         _ => {}
     }
-    state.world.fate = fault.as_ref().map_or(Fate::Normal, |fault| fault.fate());
+    state.world.planned_outcome = fault.as_ref().map_or(PlannedOutcome::Normal, |fault| fault.planned_outcome());
     let before = (fault == Some(Fault::SuccessButNotApplied)).then(|| state.world.clone());
     let handled = route::dispatch(state, call, target);
-    let fate = std::mem::take(&mut state.world.fate);
+    let fate = std::mem::take(&mut state.world.planned_outcome);
     let answer = handled?;
     if let Some(before) = before {
-        state.world.pretend(before, answer.operation.as_deref());
+        state.world.discard_changes(before, answer.operation.as_deref());
         return Ok(answer);
     }
-    // A fault that no operation took: the call was answered at once, so it is the answer that fails.
+    // The fault was not used up by an operation because the call was answered at once, so the answer itself fails.
     match fate {
-        Fate::FailsAfterAll(error) | Fate::Fails(error) if answer.operation.is_none() => Err(error),
+        PlannedOutcome::FailsAfterApplying(error) | PlannedOutcome::Fails(error) if answer.operation.is_none() => {
+            Err(error)
+        }
         _ => Ok(answer),
     }
 }
 
-/// The wait that a throttling fault asks for, in real seconds. Half a minute of world time: Compute's windows are of minutes, ARM's
-/// buckets fill in seconds.
+/// The wait of a throttling fault, in real seconds: 30 s of simulated time, between ARM's limits (seconds) and Compute's (minutes).
 fn throttled_for(state: &State) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 1 to 3600")]
     let seconds = state.clock.real_seconds(jiff::SignedDuration::from_secs(30)).clamp(1.0, 3_600.0).ceil() as u32;
@@ -215,7 +216,7 @@ impl Default for Call {
     }
 }
 
-/// `/metadata/endpoints`: the cloud that a client is to register.
+/// `/metadata/endpoints`: the endpoints for registering the cloud in a client.
 pub(crate) fn endpoints(call: &Call) -> Answer {
     let base = &call.base;
     Answer::ok(json!({

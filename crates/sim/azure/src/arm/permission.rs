@@ -1,4 +1,4 @@
-//! Role checks: which action a request needs, and what it needs on other resources that it names.
+//! Role checks: the action that a request needs, and the actions on other resources that its body refers to.
 
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use super::call::Call;
 use super::error::ArmError;
 use super::id::{ResourceId, Target};
-use super::kind::Kind;
+use super::kind::ResourceKind;
 use crate::sim::State;
 
-/// Refuses what the caller's roles do not grant.
+/// Rejects a request that the caller's roles do not allow.
 pub(super) fn check(_state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
-    let Some((action, scope)) = needed(call, target) else { return Ok(()) };
-    if call.caller.may(&action) {
+    let Some((action, scope)) = required_action(call, target) else { return Ok(()) };
+    if call.caller.is_allowed(&action) {
         return Ok(());
     }
     let caller = &call.caller;
@@ -23,9 +23,9 @@ pub(super) fn check(_state: &State, call: &Call, target: &Target) -> Result<(), 
     Err(ArmError::new(StatusCode::FORBIDDEN, "AuthorizationFailed", message))
 }
 
-/// Refuses a write that refers to a resource which the caller may not use so.
-pub(crate) fn linked(call: &Call, target: &ResourceId, action: &str, scope: &str) -> Result<(), ArmError> {
-    if call.caller.may(action) {
+/// Rejects a write that refers to a resource on which the caller lacks an action.
+pub(crate) fn check_linked_action(call: &Call, target: &ResourceId, action: &str, scope: &str) -> Result<(), ArmError> {
+    if call.caller.is_allowed(action) {
         return Ok(());
     }
     let caller = &call.caller;
@@ -38,8 +38,8 @@ pub(crate) fn linked(call: &Call, target: &ResourceId, action: &str, scope: &str
     Err(ArmError::new(StatusCode::FORBIDDEN, "LinkedAuthorizationFailed", message))
 }
 
-/// The linked actions of everything that a scale set's or machine's body refers to.
-pub(crate) fn linked_of_body(call: &Call, target: &ResourceId) -> Result<(), ArmError> {
+/// Checks the linked actions of everything that the body of a scale set or VM refers to.
+pub(crate) fn check_linked_resources(call: &Call, target: &ResourceId) -> Result<(), ArmError> {
     fn walk(value: &Value, key: &str, found: &mut Vec<(&'static str, String)>) {
         match value {
             Value::Object(object) => {
@@ -70,11 +70,11 @@ pub(crate) fn linked_of_body(call: &Call, target: &ResourceId) -> Result<(), Arm
     }
     let mut found = Vec::new();
     call.body.iter().for_each(|(key, value)| walk(value, key, &mut found));
-    found.iter().try_for_each(|(action, scope)| linked(call, target, action, scope))
+    found.iter().try_for_each(|(action, scope)| check_linked_action(call, target, action, scope))
 }
 
-/// The action and the scope that it is checked at.
-fn needed(call: &Call, target: &Target) -> Option<(String, String)> {
+/// The required action and the scope to check it at.
+fn required_action(call: &Call, target: &Target) -> Option<(String, String)> {
     let verb = match call.method {
         Method::GET | Method::HEAD => "read",
         Method::DELETE => "delete",
@@ -128,14 +128,14 @@ fn needed(call: &Call, target: &Target) -> Option<(String, String)> {
         Target::Resource(id) => (format!("{}/{verb}", id.kind.full()), id.to_string()),
         Target::Action { id, action } => {
             let action =
-                if verb == "read" { format!("{}/{action}/read", id.kind.full()) } else { named(id.kind, action) };
+                if verb == "read" { format!("{}/{action}/read", id.kind.full()) } else { action_name(id.kind, action) };
             (action, id.to_string())
         }
     })
 }
 
-fn named(kind: Kind, action: &str) -> String {
-    /// As Azure spells them; paths come in any case.
+fn action_name(kind: ResourceKind, action: &str) -> String {
+    /// In Azure's spelling, since paths are case-insensitive.
     const SPELLED: [&str; 7] =
         ["powerOff", "manualUpgrade", "reimageAll", "instanceView", "beginGetAccess", "endGetAccess", "generalize"];
     let spelled = SPELLED.iter().find(|known| known.eq_ignore_ascii_case(action)).copied().unwrap_or(action);

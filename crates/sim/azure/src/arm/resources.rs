@@ -3,17 +3,17 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Handled};
+use super::call::{Answer, Call, HandlerResult};
 use super::error::ArmError;
 use super::id::{ResourceId, Target};
-use super::kind::Kind;
+use super::kind::ResourceKind;
 use super::route;
 use crate::compute::community;
-use crate::world::operation::{Begin, Effect};
+use crate::world::operation::{Effect, NewOperation};
 use crate::world::resource::{merge, strip_nulls};
 use crate::world::{Group, World};
 
-pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handled {
+pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> HandlerResult {
     if let Target::Group { subscription, group } = target {
         return one_group(world, call, subscription, group);
     }
@@ -39,14 +39,14 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
         }
         Target::Resources { subscription, group } => {
             if let Some(group) = group {
-                group_must_exist(world, subscription, group)?;
+                check_group_exists(world, subscription, group)?;
             }
             let prefix = group.as_ref().map_or_else(
                 || format!("/subscriptions/{subscription}/"),
                 |group| format!("/subscriptions/{subscription}/resourceGroups/{group}/"),
             );
             let prefix = prefix.to_ascii_lowercase();
-            // Children are read below their parents, not here.
+            // Child resources are listed below their parents only.
             let all: Vec<_> = world
                 .resources
                 .below(&prefix)
@@ -76,8 +76,8 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
     }
 }
 
-/// 404 unless the group is there.
-pub(super) fn group_must_exist(world: &World, subscription: &str, group: &str) -> Result<(), ArmError> {
+/// Returns a 404 error unless the group exists.
+pub(super) fn check_group_exists(world: &World, subscription: &str, group: &str) -> Result<(), ArmError> {
     match world.groups.get(&group_key(subscription, group)) {
         Some(_) => Ok(()),
         None => {
@@ -90,14 +90,14 @@ fn group_key(subscription: &str, group: &str) -> String {
     format!("/subscriptions/{subscription}/resourcegroups/{group}").to_ascii_lowercase()
 }
 
-fn one_group(world: &mut World, call: &Call, subscription: &str, name: &str) -> Handled {
+fn one_group(world: &mut World, call: &Call, subscription: &str, name: &str) -> HandlerResult {
     let key = group_key(subscription, name);
     let exists = world.groups.get(&key).is_some();
     if call.method == Method::HEAD {
         return Ok(Answer::empty(if exists { 204 } else { 404 }));
     }
     if call.method != Method::PUT {
-        group_must_exist(world, subscription, name)?;
+        check_group_exists(world, subscription, name)?;
     }
     match call.method {
         Method::GET => {}
@@ -128,9 +128,9 @@ fn one_group(world: &mut World, call: &Call, subscription: &str, name: &str) -> 
             }
         }
         Method::DELETE => {
-            let target = ResourceId::new(subscription, name, Kind::Network, &["group"]);
+            let target = ResourceId::new(subscription, name, ResourceKind::Network, &["group"]);
             let delete = world.spec.profile.delete;
-            let operation = world.begin(Begin {
+            let operation = world.begin(NewOperation {
                 target: &target,
                 seconds: delete,
                 holds: Vec::new(),
@@ -179,10 +179,10 @@ fn location(world: &World, name: &str) -> Value {
 }
 
 fn providers(subscription: &str, only: Option<&str>) -> Value {
-    let mut namespaces: Vec<&str> = Kind::ALL.iter().map(|kind| kind.namespace()).collect();
+    let mut namespaces: Vec<&str> = ResourceKind::ALL.iter().map(|kind| kind.namespace()).collect();
     namespaces.dedup();
     let provider = |namespace: &str| {
-        let kinds = Kind::ALL.iter().filter(|kind| kind.namespace().eq_ignore_ascii_case(namespace));
+        let kinds = ResourceKind::ALL.iter().filter(|kind| kind.namespace().eq_ignore_ascii_case(namespace));
         let types: Vec<Value> =
             kinds.map(|kind| json!({"resourceType": kind.types(), "apiVersions": kind.api_versions()})).collect();
         json!({
@@ -200,7 +200,7 @@ fn providers(subscription: &str, only: Option<&str>) -> Value {
     }
 }
 
-/// The sizes that the world's pools use, and where they can be had.
+/// The VM sizes that the pools use, with their regions.
 fn skus(world: &World) -> Vec<Value> {
     let mut sizes: Vec<&str> = world.spec.pools.iter().map(|pool| pool.size.as_str()).collect();
     sizes.sort_unstable();

@@ -1,12 +1,12 @@
-//! Which handler a request goes to, and the rules that hold for all resources alike.
+//! Routing of requests to handlers, and the rules that apply to all resource types.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::call::{Answer, Call, Handled};
+use super::call::{Answer, Call, HandlerResult};
 use super::error::ArmError;
 use super::id::{ResourceId, Target};
-use super::kind::{GROUPS, Kind, SUBSCRIPTIONS};
+use super::kind::{GROUPS, ResourceKind, SUBSCRIPTIONS};
 use super::{resources, status};
 use crate::compute::{definition, disk, extension, gallery, instance, machine, scale_set, snapshot, version};
 use crate::network;
@@ -14,7 +14,7 @@ use crate::sim::State;
 use crate::world::World;
 use crate::world::resource::Resource;
 
-/// Refuses a missing or unknown api-version.
+/// Rejects a missing or unknown API version.
 pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
     let given = call.api_version();
     if given.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Resu
         }
         Target::Collection { kind, .. } => (kind.types().to_owned(), kind.api_versions()),
         Target::Resource(id) | Target::Action { id, .. } => (id.kind.types().to_owned(), id.kind.api_versions()),
-        // Status URLs are made here with the version that their operation was begun with, lists per provider have versions of their own.
+        // Status URLs carry the version of the request that started the operation, and lists per provider have other versions.
         Target::Operation { .. }
         | Target::ProviderList { .. }
         | Target::CommunityVersions { .. }
@@ -55,7 +55,7 @@ pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Resu
     Err(ArmError::bad("NoRegisteredProviderFound", message))
 }
 
-/// Refuses subscriptions that are not this tenant's.
+/// Rejects subscriptions of other tenants.
 pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
     let subscription = match target {
         Target::Endpoints | Target::Subscriptions | Target::Tenants => return Ok(()),
@@ -96,19 +96,18 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
     Err(ArmError::missing("SubscriptionNotFound", format!("The subscription '{subscription}' could not be found.")))
 }
 
-/// Runs the handler of a target.
-pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handled {
+pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> HandlerResult {
     let world = &mut state.world;
     match target {
         Target::Endpoints => Ok(super::endpoints(call)),
         Target::Operation { subscription, id } => status::read(state, call, subscription, id),
         Target::Resource(id) => {
-            resources::group_must_exist(world, &id.subscription, &id.group)?;
+            resources::check_group_exists(world, &id.subscription, &id.group)?;
             parent_must_exist(world, id, &call.method)?;
             resource(world, call, id)
         }
         Target::Action { id, action } => {
-            resources::group_must_exist(world, &id.subscription, &id.group)?;
+            resources::check_group_exists(world, &id.subscription, &id.group)?;
             world.resources.get(&id.key()).ok_or_else(|| not_found(id))?;
             verb(world, call, id, action)
         }
@@ -117,7 +116,7 @@ pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handl
                 return Err(not_allowed(call));
             }
             if let Some(group) = group {
-                resources::group_must_exist(world, subscription, group)?;
+                resources::check_group_exists(world, subscription, group)?;
             }
             collection(world, call, subscription, group.as_deref(), *kind, parents)
         }
@@ -125,63 +124,63 @@ pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handl
     }
 }
 
-/// A resource's own methods.
-pub(crate) fn resource(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+/// Handles a request for a resource.
+pub(crate) fn resource(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     if call.method == Method::GET {
         return match id.kind {
-            Kind::ScaleSetExtension => extension::get(world, call, id),
-            Kind::Subnet => network::get_subnet(world, id),
+            ResourceKind::ScaleSetExtension => extension::get(world, call, id),
+            ResourceKind::Subnet => network::get_subnet(world, id),
             _ => read(world, id, call),
         };
     }
     precondition(call, id, world.resources.get(&id.key()))?;
-    world.must_be_free(&id.key())?;
+    world.check_not_locked(&id.key())?;
     match id.kind {
-        Kind::ScaleSet => scale_set::write(world, call, id),
-        Kind::ScaleSetExtension => extension::write(world, call, id),
-        Kind::Instance => instance::write(world, call, id),
-        Kind::Machine => machine::write(world, call, id),
-        Kind::Disk => disk::write(world, call, id),
-        Kind::Snapshot => snapshot::write(world, call, id),
-        Kind::Gallery => gallery::write(world, call, id),
-        Kind::Definition => definition::write(world, call, id),
-        Kind::Version => version::write(world, call, id),
-        Kind::Interface
-        | Kind::Network
-        | Kind::Subnet
-        | Kind::SecurityGroup
-        | Kind::LoadBalancer
-        | Kind::Identity
-        | Kind::ManagedCluster
-        | Kind::AgentPool => network::write(world, call, id),
+        ResourceKind::ScaleSet => scale_set::write(world, call, id),
+        ResourceKind::ScaleSetExtension => extension::write(world, call, id),
+        ResourceKind::Instance => instance::write(world, call, id),
+        ResourceKind::Machine => machine::write(world, call, id),
+        ResourceKind::Disk => disk::write(world, call, id),
+        ResourceKind::Snapshot => snapshot::write(world, call, id),
+        ResourceKind::Gallery => gallery::write(world, call, id),
+        ResourceKind::Definition => definition::write(world, call, id),
+        ResourceKind::Version => version::write(world, call, id),
+        ResourceKind::Interface
+        | ResourceKind::Network
+        | ResourceKind::Subnet
+        | ResourceKind::SecurityGroup
+        | ResourceKind::LoadBalancer
+        | ResourceKind::Identity
+        | ResourceKind::ManagedCluster
+        | ResourceKind::AgentPool => network::write(world, call, id),
     }
 }
 
-fn verb(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+fn verb(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
     match id.kind {
-        Kind::ScaleSet => scale_set::act(world, call, id, action),
-        Kind::Instance => instance::act(world, call, id, action),
-        Kind::Machine => machine::act(world, call, id, action),
-        Kind::Disk | Kind::Snapshot => disk::act(world, call, id, action),
-        _ => Err(no_such_verb(id, action)),
+        ResourceKind::ScaleSet => scale_set::act(world, call, id, action),
+        ResourceKind::Instance => instance::act(world, call, id, action),
+        ResourceKind::Machine => machine::act(world, call, id, action),
+        ResourceKind::Disk | ResourceKind::Snapshot => disk::act(world, call, id, action),
+        _ => Err(unknown_action(id, action)),
     }
 }
 
-/// What a read of this resource answers.
-pub(crate) fn read(world: &World, id: &ResourceId, call: &Call) -> Handled {
+/// Answers a read of a resource.
+pub(crate) fn read(world: &World, id: &ResourceId, call: &Call) -> HandlerResult {
     world.resources.get(&id.key()).map(|resource| view(world, resource, call)).ok_or_else(|| not_found(id))
 }
 
-/// A resource as clients read it.
+/// Returns a resource as clients see it.
 pub(super) fn view(world: &World, resource: &Resource, call: &Call) -> Answer {
     let body = match resource.id.kind {
-        Kind::ScaleSet => scale_set::view(resource, call),
-        Kind::Instance => instance::view(world, resource, call),
-        Kind::Machine => machine::view(world, resource, call),
-        Kind::Disk => disk::view(world, resource),
-        Kind::Snapshot => snapshot::view(resource),
-        Kind::Gallery => gallery::view(resource),
-        Kind::Version => version::view(world, resource, call),
+        ResourceKind::ScaleSet => scale_set::view(resource, call),
+        ResourceKind::Instance => instance::view(world, resource, call),
+        ResourceKind::Machine => machine::view(world, resource, call),
+        ResourceKind::Disk => disk::view(world, resource),
+        ResourceKind::Snapshot => snapshot::view(resource),
+        ResourceKind::Gallery => gallery::view(resource),
+        ResourceKind::Version => version::view(world, resource, call),
         _ => Value::Object(resource.envelope()),
     };
     Answer::ok(body).with_etag(resource.etag())
@@ -192,10 +191,10 @@ fn collection(
     call: &Call,
     subscription: &str,
     group: Option<&str>,
-    kind: Kind,
+    kind: ResourceKind,
     parents: &[String],
-) -> Handled {
-    if kind == Kind::ScaleSetExtension {
+) -> HandlerResult {
+    if kind == ResourceKind::ScaleSetExtension {
         return extension::list(world, call, subscription, group.unwrap_or_default(), parents);
     }
     let prefix = match group {
@@ -219,19 +218,19 @@ fn collection(
         .map(|(_, resource)| resource)
         .filter(|resource| resource.id.kind == kind)
         .collect();
-    if kind == Kind::Instance {
+    if kind == ResourceKind::Instance {
         found.sort_by_key(|resource| resource.id.name().parse::<u64>().unwrap_or(u64::MAX));
     }
     page(world, call, &found, |resource| Ok(view(world, resource, call).body.unwrap_or_default()))
 }
 
-/// One page of a list, with the link to the next.
+/// Returns one page of a list with the link to the next.
 pub(crate) fn page<T>(
     world: &World,
     call: &Call,
     items: &[T],
     render: impl Fn(&T) -> Result<Value, ArmError>,
-) -> Handled {
+) -> HandlerResult {
     let start: usize = match call.query.get("$skiptoken") {
         None => 0,
         Some(token) => token
@@ -252,7 +251,7 @@ pub(crate) fn page<T>(
     Ok(Answer::ok(body))
 }
 
-/// `If-Match` and `If-None-Match` on resources that have an ETag.
+/// Checks `If-Match` and `If-None-Match` of resources with an ETag.
 pub(crate) fn precondition(call: &Call, id: &ResourceId, resource: Option<&Resource>) -> Result<(), ArmError> {
     if !id.kind.has_etag() {
         return Ok(());
@@ -291,7 +290,7 @@ fn parent_missing(id: &ResourceId, parent: &ResourceId) -> ArmError {
     ArmError::missing("ParentResourceNotFound", message)
 }
 
-/// 404 of a resource.
+/// The 404 error of a missing resource.
 pub(crate) fn not_found(id: &ResourceId) -> ArmError {
     let message = format!(
         "The Resource '{}/{}' under resource group '{}' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix",
@@ -302,16 +301,16 @@ pub(crate) fn not_found(id: &ResourceId) -> ArmError {
     ArmError::missing("ResourceNotFound", message)
 }
 
-/// 405 of a method that the resource does not have.
+/// The 405 error of an unsupported method.
 pub(crate) fn not_allowed(call: &Call) -> ArmError {
     let message = format!("The http method '{}' is not supported for this resource.", call.method);
     ArmError::new(StatusCode::METHOD_NOT_ALLOWED, "HttpMethodNotSupported", message)
 }
 
-/// 404 of a verb that the resource does not have.
-pub(crate) fn no_such_verb(id: &ResourceId, action: &str) -> ArmError {
+/// The 404 error of an unknown action.
+pub(crate) fn unknown_action(id: &ResourceId, action: &str) -> ArmError {
     ArmError::missing(
         "InvalidResourceType",
-        format!("'{action}' is no operation of resource type '{}'.", id.kind.full()),
+        format!("'{action}' is not an operation of resource type '{}'.", id.kind.full()),
     )
 }

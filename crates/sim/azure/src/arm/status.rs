@@ -1,14 +1,14 @@
-//! A long operation as clients poll it: by status URL, by `Location`, or by the resource's own state.
+//! Polling of a long-running operation: by status URL, by `Location`, or by the state of the resource.
 
 use serde_json::json;
 
-use super::call::{Answer, Call, Handled};
+use super::call::{Answer, Call, HandlerResult};
 use super::error::ArmError;
 use super::route;
 use crate::sim::State;
 use crate::world::operation::Operation;
 
-/// Longest wait that is asked of a poller, in real seconds. Azure's own answers for long work are of this order.
+/// The longest `Retry-After`, in real seconds, comparable to Azure's for long operations.
 const LONGEST_WAIT: f64 = 30.0;
 
 /// The URLs for `Azure-AsyncOperation` and `Location`.
@@ -29,7 +29,7 @@ pub(super) fn urls(call: &Call, operation: &Operation) -> [String; 2] {
     ]
 }
 
-/// Seconds until a poll is worth the while.
+/// The seconds until the next poll makes sense.
 pub(super) fn retry_after(state: &State, operation: &Operation) -> u64 {
     let left = state.clock.real_seconds(operation.ends.duration_since(state.world.now));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and LONGEST_WAIT")]
@@ -37,8 +37,8 @@ pub(super) fn retry_after(state: &State, operation: &Operation) -> u64 {
     seconds
 }
 
-/// A read of either URL.
-pub(super) fn read(state: &State, call: &Call, subscription: &str, id: &str) -> Handled {
+/// Answers a read of either URL.
+pub(super) fn read(state: &State, call: &Call, subscription: &str, id: &str) -> HandlerResult {
     let operation = state
         .world
         .operations
@@ -62,13 +62,13 @@ pub(super) fn read(state: &State, call: &Call, subscription: &str, id: &str) -> 
         body["endTime"] = json!(operation.ends.to_string());
         Answer::ok(body)
     } else {
-        // The headers tell the poller where and when to come again.
+        // The headers tell the client where and when to poll again.
         Answer::ok(body).started(operation.id.clone())
     };
     Ok(answer)
 }
 
-fn monitor(state: &State, call: &Call, operation: &Operation) -> Handled {
+fn monitor(state: &State, call: &Call, operation: &Operation) -> HandlerResult {
     match &operation.outcome {
         None => Ok(Answer::empty(202).started(operation.id.clone())),
         Some(Err(error)) => Err(error.clone()),

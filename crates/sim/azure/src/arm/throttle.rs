@@ -1,4 +1,4 @@
-//! ARM's token buckets, and the headers by which clients see them.
+//! ARM's token buckets, and the headers that expose them.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use super::call::Call;
 use super::error::ArmError;
 use super::id::Target;
 
-/// Published limits since 2024, per region, subscription and principal: bucket size and refill per second.
+/// The limits published since 2024, per region, subscription and principal: bucket size and refill per second.
 const READS: (f64, f64) = (250.0, 25.0);
 const WRITES: (f64, f64) = (200.0, 10.0);
 const DELETES: (f64, f64) = (200.0, 10.0);
 
-/// The buckets of all callers.
+/// The token buckets of all callers.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     on: bool,
@@ -26,7 +26,8 @@ impl Throttle {
         Self { on, buckets: HashMap::new() }
     }
 
-    /// Counts the call and sets the headers that tell what is left, or refuses it. `now` is wall time: it is the client's seconds that count.
+    /// Counts the call and sets the headers with the remaining number, or rejects it. `now` is wall time, because clients wait in real
+    /// seconds.
     pub(super) fn headers(
         &mut self,
         call: &Call,
@@ -91,7 +92,7 @@ pub(super) fn by_arm(wait: u32) -> ArmError {
     error
 }
 
-/// Compute's 429: the code says `OperationNotAllowed`, the details say why.
+/// Compute's 429: the code is `OperationNotAllowed`, and the details contain the reason.
 pub(super) fn by_compute(wait: u32) -> ArmError {
     let mut error = ArmError::new(
         StatusCode::TOO_MANY_REQUESTS,

@@ -1,15 +1,15 @@
-//! Images that others publish: community galleries, and AKS's list of its own.
+//! Published images: community galleries, and AKS's list of node images.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::grammar::version_number;
-use crate::arm::call::{Call, Handled};
+use crate::arm::call::{Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::route;
 use crate::world::World;
 
-/// An image that others publish in every region.
+/// A community image. It is available in every region.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommunityImage {
@@ -19,14 +19,13 @@ pub struct CommunityImage {
     pub versions: Vec<CommunityVersion>,
 }
 
-/// A version of such an image.
+/// A version of a community image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommunityVersion {
     pub version: String,
-    /// When it was published.
     pub published: jiff::Timestamp,
-    /// Whether it is not what "latest" means.
+    /// Whether `latest` skips this version.
     #[serde(default)]
     pub exclude_from_latest: bool,
 }
@@ -39,8 +38,8 @@ impl World {
     }
 }
 
-/// The versions of a community image, in one region.
-pub(crate) fn list(world: &World, call: &Call, location: &str, gallery: &str, definition: &str) -> Handled {
+/// Lists the versions of a community image in a region.
+pub(crate) fn list(world: &World, call: &Call, location: &str, gallery: &str, definition: &str) -> HandlerResult {
     let image = world.community(gallery, definition).ok_or_else(|| missing(gallery, definition, location))?;
     route::page(world, call, &image.versions, |version| {
         let id = format!("/CommunityGalleries/{gallery}/Images/{definition}/Versions/{}", version.version);
@@ -58,8 +57,8 @@ pub(crate) fn list(world: &World, call: &Call, location: &str, gallery: &str, de
     })
 }
 
-/// AKS's node images: the newest version of each, by system and kind.
-pub(crate) fn node_images(world: &World, call: &Call) -> Handled {
+/// Lists AKS node images: the newest version of each, by OS and SKU.
+pub(crate) fn node_images(world: &World, call: &Call) -> HandlerResult {
     let newest: Vec<Value> = world
         .spec
         .community_images
@@ -75,7 +74,7 @@ pub(crate) fn node_images(world: &World, call: &Call) -> Handled {
     route::page(world, call, &newest, |one| Ok(one.clone()))
 }
 
-/// The exact version that a reference to a community image means.
+/// Resolves a reference to a community image to an exact version.
 pub(super) fn resolve(world: &World, id: &str, location: &str) -> Result<String, ArmError> {
     let parts: Vec<&str> = id.trim_matches('/').split('/').collect();
     let (gallery, definition, version) = match parts.as_slice() {

@@ -4,15 +4,15 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{gallery, grammar};
-use crate::arm::call::{Call, Handled};
+use crate::arm::call::{Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
 use crate::world::resource::Resource;
 
-/// What cannot be changed once a definition is there, and what it is when unset.
+/// Properties that cannot be changed after creation, with their default.
 const IMMUTABLE: &[(&str, Option<&str>)] = &[
     ("properties.osType", None),
     ("properties.osState", None),
@@ -22,7 +22,7 @@ const IMMUTABLE: &[(&str, Option<&str>)] = &[
     ("properties.features", None),
 ];
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     if call.method == Method::PUT {
         grammar::definition_name(id.name())?;
@@ -49,7 +49,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         return Err(route::not_found(id));
     }
     let lasts = world.spec.profile.definition;
-    gallery::write_nested(world, &call, id, Kind::Version, lasts)
+    gallery::write_nested(world, &call, id, ResourceKind::Version, lasts)
 }
 
 fn one_of(call: &Call, path: &str, known: &[&str]) -> Result<(), ArmError> {

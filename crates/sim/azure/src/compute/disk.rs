@@ -1,28 +1,28 @@
-//! Managed disks: the OS disks of machines, and disks that clients make.
+//! Managed disks: the OS disks of VMs, and disks that clients create.
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::grammar;
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
 use crate::world::contents::Disk;
-use crate::world::operation::Begin;
-use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::operation::NewOperation;
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
 use crate::world::vm::Vm;
 
-/// An OS disk of most Linux images.
+/// The OS disk size of most Linux images.
 const DEFAULT_SIZE_GB: u64 = 30;
 
-/// Makes the OS disk of a new machine; its name is the given one, or made as Azure makes it.
-pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Resource) -> ResourceId {
+/// Creates the OS disk of a new VM. Its name is the requested one or generated as Azure does.
+pub(super) fn create_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Resource) -> ResourceId {
     let unique = world.meta.ids.uuid().replace('-', "");
     let given = model.text("properties.storageProfile.osDisk.name").map(str::to_owned);
-    let id = owner.sibling(Kind::Disk, &given.unwrap_or_else(|| format!("{}_OsDisk_1_{unique}", vm.name)));
+    let id = owner.sibling(ResourceKind::Disk, &given.unwrap_or_else(|| format!("{}_OsDisk_1_{unique}", vm.name)));
     let os_disk = |name: &str| {
         model
             .at(&format!("properties.virtualMachineProfile.storageProfile.osDisk.{name}"))
@@ -51,26 +51,26 @@ pub(super) fn add_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Re
         "properties".to_owned(),
         json!({"osType": "Linux", "hyperVGeneration": generation, "creationData": creation, "diskSizeGB": size, "diskState": "Attached"}),
     );
-    world.put(&id, body, State::Succeeded);
-    let contents = of_image(world, owner, image);
+    world.put(&id, body, ProvisioningState::Succeeded);
+    let contents = from_image(world, owner, image);
     if let Some(disk) = world.resources.get_mut(&id.key()) {
-        disk.state = State::Succeeded;
+        disk.state = ProvisioningState::Succeeded;
         disk.disk = Some(contents);
     }
     id
 }
 
-/// What is on a disk that was just made from an image: a copy of the version's, or what a marketplace image has for the pool.
-fn of_image(world: &World, owner: &ResourceId, image: &str) -> Disk {
+/// The contents of a new disk: a copy of the image version's, or those of a marketplace image for the pool.
+fn from_image(world: &World, owner: &ResourceId, image: &str) -> Disk {
     let version = ResourceId::parse(image).and_then(|id| world.resources.get(&id.key()));
     version.and_then(|version| version.disk.clone()).unwrap_or_else(|| {
         let pool = owner.parent().and_then(|set| world.pool(set.name()));
-        Disk::of_image(pool)
+        Disk::from_image(pool)
     })
 }
 
-/// What is on the disk, snapshot or version of this id, or on the OS disk of the machine.
-pub(super) fn on(world: &World, source: &Resource) -> Option<Disk> {
+/// The contents of a disk, snapshot or image version, or of the OS disk of a VM.
+pub(super) fn contents_of(world: &World, source: &Resource) -> Option<Disk> {
     let os_disk = || {
         let id = source.text("properties.storageProfile.osDisk.managedDisk.id")?;
         world.resources.get(&id.to_ascii_lowercase())?.disk.clone()
@@ -78,8 +78,8 @@ pub(super) fn on(world: &World, source: &Resource) -> Option<Disk> {
     source.disk.clone().or_else(os_disk)
 }
 
-/// Puts a copy on a new disk, snapshot or version.
-pub(super) fn fill(world: &mut World, id: &ResourceId, disk: Option<Disk>) {
+/// Sets the contents of a new disk, snapshot or version.
+pub(super) fn set_contents(world: &mut World, id: &ResourceId, disk: Option<Disk>) {
     if let Some(resource) = world.resources.get_mut(&id.key()) {
         resource.disk = disk;
     }
@@ -90,15 +90,15 @@ fn image_generation<'a>(world: &'a World, image: &str) -> Option<&'a str> {
     world.resources.get(&definition.key())?.text("properties.hyperVGeneration")
 }
 
-/// A machine's OS disk is made anew from the image that the machine has now.
-pub(super) fn renew(world: &mut World, machine: &str) {
+/// Recreates the OS disk of a VM from its current image.
+pub(super) fn recreate(world: &mut World, machine: &str) {
     let Some((owner, disk, image)) = world.resources.get(machine).and_then(|resource| {
         let disk = resource.text("properties.storageProfile.osDisk.managedDisk.id")?.to_ascii_lowercase();
         Some((resource.id.clone(), disk, resource.vm.as_ref()?.image.clone()?))
     }) else {
         return;
     };
-    let contents = of_image(world, &owner, &image);
+    let contents = from_image(world, &owner, &image);
     let unique = world.meta.ids.uuid();
     let now = world.now;
     world.touch(&disk, |resource| {
@@ -114,7 +114,7 @@ pub(super) fn renew(world: &mut World, machine: &str) {
     });
 }
 
-/// The Hyper-V generation of a machine: that of its OS disk.
+/// The Hyper-V generation of a VM, taken from its OS disk.
 pub(super) fn generation(world: &World, machine: &Resource) -> String {
     let disk = machine
         .text("properties.storageProfile.osDisk.managedDisk.id")
@@ -123,7 +123,7 @@ pub(super) fn generation(world: &World, machine: &Resource) -> String {
     world.resources.get(&disk).and_then(|disk| disk.text("properties.hyperVGeneration")).unwrap_or("V1").to_owned()
 }
 
-/// The OS disk as a machine's storage profile names it.
+/// The OS disk in the storage profile of a VM.
 pub(super) fn reference(world: &World, machine: &Resource) -> Value {
     let id = machine.text("properties.storageProfile.osDisk.managedDisk.id").unwrap_or_default();
     let disk = world.resources.get(&id.to_ascii_lowercase());
@@ -138,7 +138,7 @@ pub(super) fn reference(world: &World, machine: &Resource) -> Value {
     })
 }
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     let body = match (&call.method, current) {
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
@@ -160,7 +160,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             if call.field("properties.diskSizeGB").and_then(Value::as_u64).is_some_and(|size| size < old) {
                 return Err(ArmError::conflict(
                     "OperationNotAllowed",
-                    format!("Disk {} cannot be made smaller than its {old} GB.", id.name()),
+                    format!("Disk {} cannot be shrunk below its {old} GB.", id.name()),
                 ));
             }
             body
@@ -170,11 +170,12 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     };
     let created = current.is_none();
     let is_copy = created && call.field("properties.creationData.createOption") == Some(&json!("Copy"));
-    let copied = if is_copy { on(world, source(world, call, id)?) } else { current.and_then(|disk| disk.disk.clone()) };
-    world.put(id, body, State::Updating);
-    fill(world, id, copied);
+    let copied =
+        if is_copy { contents_of(world, source(world, call, id)?) } else { current.and_then(|disk| disk.disk.clone()) };
+    world.put(id, body, ProvisioningState::Updating);
+    set_contents(world, id, copied);
     let lasts = world.spec.profile.instance_update;
-    let operation = world.begin(Begin::settling(id, lasts));
+    let operation = world.begin(NewOperation::settling(id, lasts));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 202 } else { 200 }, ..answer }.started(operation))
 }
@@ -214,24 +215,24 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     Ok(body)
 }
 
-/// The disk or snapshot that a copy is made from, and the right to use it so.
+/// The disk or snapshot to copy. Checks the caller's permission to read it.
 pub(super) fn source<'a>(world: &'a World, call: &Call, target: &ResourceId) -> Result<&'a Resource, ArmError> {
     let name = call
         .field("properties.creationData.sourceResourceId")
         .or_else(|| call.field("properties.creationData.sourceUri"));
     let name = name.and_then(Value::as_str).ok_or_else(|| ArmError::required("creationData.sourceResourceId"))?;
-    let id = ResourceId::parse(name).filter(|id| matches!(id.kind, Kind::Disk | Kind::Snapshot));
+    let id = ResourceId::parse(name).filter(|id| matches!(id.kind, ResourceKind::Disk | ResourceKind::Snapshot));
     let id = id.ok_or_else(|| {
         ArmError::parameter("creationData.sourceResourceId", format!("'{name}' is not the id of a disk or snapshot."))
     })?;
     for right in ["read", "beginGetAccess/action"] {
-        crate::arm::permission::linked(call, target, &format!("{}/{right}", id.kind.full()), name)?;
+        crate::arm::permission::check_linked_action(call, target, &format!("{}/{right}", id.kind.full()), name)?;
     }
     let source = world.resources.get(&id.key()).ok_or_else(|| {
         ArmError::missing("ResourceNotFound", format!("The source resource '{name}' was not found."))
             .about("creationData.sourceResourceId")
     })?;
-    if source.state != State::Succeeded {
+    if source.state != ProvisioningState::Succeeded {
         let message =
             format!("The source resource '{name}' is in state {}; it must be Succeeded.", source.state.word());
         return Err(ArmError::conflict("OperationNotAllowed", message));
@@ -239,32 +240,34 @@ pub(super) fn source<'a>(world: &'a World, call: &Call, target: &ResourceId) -> 
     Ok(source)
 }
 
-/// Deletes a disk or a snapshot.
+/// Deletes a disk or snapshot.
 pub(super) fn delete(world: &mut World, id: &ResourceId) -> Answer {
-    world.touch(&id.key(), |resource| resource.state = State::Deleting);
+    world.touch(&id.key(), |resource| resource.state = ProvisioningState::Deleting);
     let delete = world.spec.profile.delete;
-    let operation = world.begin(Begin::removing(id, delete));
+    let operation = world.begin(NewOperation::removing(id, delete));
     Answer::empty(202).started(operation)
 }
 
-/// Disks have no verbs here: their bytes do not exist.
-pub(crate) fn act(_world: &World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+/// Disks have no actions here, because their bytes are not simulated.
+pub(crate) fn act(_world: &World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
     match (&call.method, action) {
         (&Method::POST, "begingetaccess" | "endgetaccess") => {
-            let message =
-                format!("'{}' has no bytes that could be read: the embedded Azure keeps no disk contents.", id.name());
+            let message = format!(
+                "The bytes of '{}' cannot be read: the embedded Azure does not store disk contents.",
+                id.name()
+            );
             Err(ArmError::bad("OperationNotAllowed", message))
         }
-        _ => Err(route::no_such_verb(id, action)),
+        _ => Err(route::unknown_action(id, action)),
     }
 }
 
-/// A disk as clients read it.
+/// A disk as clients see it.
 pub(crate) fn view(world: &World, disk: &Resource) -> Value {
     let mut view = Value::Object(disk.envelope());
     view["properties"]["timeCreated"] = json!(disk.created.to_string());
     view["properties"]["uniqueId"] = json!(disk.unique_id);
-    bytes_too(&mut view);
+    add_size_bytes(&mut view);
     if let Some(owner) = disk.body.get("managedBy").and_then(Value::as_str) {
         let running = world.resources.get(&owner.to_ascii_lowercase()).and_then(|owner| owner.vm.as_ref());
         let reserved = running.is_some_and(|vm| vm.power == crate::world::vm::Power::Deallocated);
@@ -273,8 +276,8 @@ pub(crate) fn view(world: &World, disk: &Resource) -> Value {
     view
 }
 
-/// The size in bytes beside the size in gigabytes.
-pub(super) fn bytes_too(view: &mut Value) {
+/// Adds the size in bytes next to the size in GB.
+pub(super) fn add_size_bytes(view: &mut Value) {
     if let Some(size) = view.pointer("/properties/diskSizeGB").and_then(Value::as_u64) {
         view["properties"]["diskSizeBytes"] = json!(size << 30);
     }

@@ -1,13 +1,13 @@
-//! Extensions of a scale set. They are part of the model, and resources of their own at the same time.
+//! Extensions of a scale set. They are part of its model and child resources at the same time.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use super::scale_set;
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
 use crate::world::resource::{Resource, merge, strip_nulls};
@@ -19,7 +19,7 @@ pub(super) fn all(set: &Resource) -> Vec<Value> {
     set.at(LIST).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// The extension with this name, whatever its case.
+/// The extension with this name, ignoring case.
 pub(super) fn find<'a>(set: &'a Resource, name: &str) -> Option<&'a Value> {
     set.at(LIST)?.as_array()?.iter().find(|one| is_named(one, name))
 }
@@ -28,7 +28,7 @@ fn is_named(extension: &Value, name: &str) -> bool {
     extension.get("name").and_then(Value::as_str).is_some_and(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether it runs a script at first boot.
+/// Whether the extension runs a script at first boot.
 pub(super) fn is_script(extension: &Value) -> bool {
     extension
         .pointer("/properties/type")
@@ -36,7 +36,7 @@ pub(super) fn is_script(extension: &Value) -> bool {
         .is_some_and(|kind| kind.to_ascii_lowercase().contains("customscript"))
 }
 
-/// Takes away what no read gives back.
+/// Removes the protected settings, which no read returns.
 pub(super) fn hide(extension: &mut Value) {
     if let Some(properties) = extension.get_mut("properties").and_then(Value::as_object_mut) {
         properties.remove("protectedSettings");
@@ -44,17 +44,17 @@ pub(super) fn hide(extension: &mut Value) {
     }
 }
 
-/// An extension as a resource below its scale set.
+/// An extension as a child resource of its scale set.
 fn view(extension: &Value, set: &ResourceId) -> Value {
     let name = extension.get("name").and_then(Value::as_str).unwrap_or_default();
     let mut view = extension.clone();
     hide(&mut view);
-    view["id"] = json!(set.child(Kind::ScaleSetExtension, name).to_string());
-    view["type"] = json!(Kind::ScaleSetExtension.full());
+    view["id"] = json!(set.child(ResourceKind::ScaleSetExtension, name).to_string());
+    view["type"] = json!(ResourceKind::ScaleSetExtension.full());
     view
 }
 
-/// The same extension as an instance has it.
+/// An extension as an instance shows it.
 pub(super) fn of_instance(extension: &Value, instance: &ResourceId, location: &str) -> Value {
     let mut view = extension.clone();
     hide(&mut view);
@@ -65,7 +65,7 @@ pub(super) fn of_instance(extension: &Value, instance: &ResourceId, location: &s
     view
 }
 
-/// How an extension fares on a machine.
+/// The status of an extension on a VM.
 pub(super) fn status(extension: &Value, up: bool) -> Value {
     let at = |path: &str| extension.pointer(path).cloned().unwrap_or_default();
     let publisher = format!(
@@ -86,23 +86,23 @@ fn set_of<'a>(world: &'a World, id: &ResourceId) -> Result<&'a Resource, ArmErro
     id.parent().and_then(|set| world.resources.get(&set.key())).ok_or_else(|| route::not_found(id))
 }
 
-pub(crate) fn get(world: &World, _call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn get(world: &World, _call: &Call, id: &ResourceId) -> HandlerResult {
     let set = set_of(world, id)?;
     let extension = find(set, id.name()).ok_or_else(|| route::not_found(id))?;
     Ok(Answer::ok(view(extension, &set.id)))
 }
 
-pub(crate) fn list(world: &World, call: &Call, subscription: &str, group: &str, parents: &[String]) -> Handled {
+pub(crate) fn list(world: &World, call: &Call, subscription: &str, group: &str, parents: &[String]) -> HandlerResult {
     let [set] = parents else { return Err(route::not_allowed(call)) };
-    let id = ResourceId::new(subscription, group, Kind::ScaleSet, &[set]);
+    let id = ResourceId::new(subscription, group, ResourceKind::ScaleSet, &[set]);
     let set = world.resources.get(&id.key()).ok_or_else(|| route::not_found(&id))?;
     route::page(world, call, &all(set), |one| Ok(view(one, &set.id)))
 }
 
-/// A write of one extension is a write of the model.
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+/// Writes one extension, which is a write of the model.
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let set = set_of(world, id)?;
-    world.must_be_free(&set.id.key())?;
+    world.check_not_locked(&set.id.key())?;
     let set_id = set.id.clone();
     let mut list = all(set);
     let position = list.iter().position(|one| is_named(one, id.name()));

@@ -4,16 +4,16 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::grammar;
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::Begin;
-use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::operation::NewOperation;
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     if call.method == Method::PUT {
         grammar::gallery_name(id.name())?;
         if world.resources.get(&id.key()).is_none() {
@@ -22,16 +22,16 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         }
     }
     let lasts = world.spec.profile.gallery;
-    write_nested(world, call, id, Kind::Definition, lasts)
+    write_nested(world, call, id, ResourceKind::Definition, lasts)
 }
 
-/// A gallery's name is taken in the whole subscription, not in its group alone.
+/// Checks that the name is unique in the subscription; the resource group does not matter.
 fn unique_in_subscription(world: &World, id: &ResourceId) -> Result<(), ArmError> {
     let prefix = format!("/subscriptions/{}/", id.subscription).to_ascii_lowercase();
     let taken = world
         .resources
         .below(&prefix)
-        .find(|(_, other)| other.id.kind == Kind::Gallery && other.id.name().eq_ignore_ascii_case(id.name()));
+        .find(|(_, other)| other.id.kind == ResourceKind::Gallery && other.id.name().eq_ignore_ascii_case(id.name()));
     match taken {
         Some((_, other)) => Err(ArmError::conflict(
             "Conflict",
@@ -45,8 +45,14 @@ fn unique_in_subscription(world: &World, id: &ResourceId) -> Result<(), ArmError
     }
 }
 
-/// PUT, PATCH and DELETE of what others are nested in.
-pub(super) fn write_nested(world: &mut World, call: &Call, id: &ResourceId, nested: Kind, lasts: f64) -> Handled {
+/// Handles PUT, PATCH and DELETE of a resource with child resources.
+pub(super) fn write_nested(
+    world: &mut World,
+    call: &Call,
+    id: &ResourceId,
+    nested: ResourceKind,
+    lasts: f64,
+) -> HandlerResult {
     let current = world.resources.get(&id.key());
     let body = match (&call.method, current) {
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
@@ -59,9 +65,9 @@ pub(super) fn write_nested(world: &mut World, call: &Call, id: &ResourceId, nest
                 );
                 return Err(ArmError::conflict("CannotDeleteResource", message));
             }
-            world.touch(&id.key(), |resource| resource.state = State::Deleting);
+            world.touch(&id.key(), |resource| resource.state = ProvisioningState::Deleting);
             let delete = world.spec.profile.delete;
-            let operation = world.begin(Begin::removing(id, delete));
+            let operation = world.begin(NewOperation::removing(id, delete));
             return Ok(Answer::empty(202).started(operation));
         }
         (&Method::PUT, _) => replaced(call, current),
@@ -74,8 +80,8 @@ pub(super) fn write_nested(world: &mut World, call: &Call, id: &ResourceId, nest
         _ => return Err(route::not_allowed(call)),
     };
     let created = current.is_none();
-    world.put(id, body, State::Updating);
-    let operation = world.begin(Begin::settling(id, lasts));
+    world.put(id, body, ProvisioningState::Updating);
+    let operation = world.begin(NewOperation::settling(id, lasts));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
 }
@@ -86,7 +92,7 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Map<String, Value> {
     if body.get("properties").is_none() {
         body["properties"] = json!({});
     }
-    // The location of what exists stays, also where a PUT leaves it out.
+    // An existing resource keeps its location even if a PUT omits it.
     if let (Some(current), None) = (current, body.get("location")) {
         body["location"] = json!(current.location());
     }
@@ -97,7 +103,7 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Map<String, Value> {
     body
 }
 
-/// A gallery as clients read it.
+/// A gallery as clients see it.
 pub(crate) fn view(gallery: &Resource) -> Value {
     let mut view = Value::Object(gallery.envelope());
     view["properties"]["identifier"] =

@@ -1,23 +1,23 @@
-//! Names that Azure takes, and numbers that are versions.
+//! Validation of names and version numbers.
 
 use crate::arm::error::ArmError;
 
-/// Galleries: letters, digits, dots and underscores, up to 80, a letter or digit at both ends. No dash.
+/// Galleries: letters, digits, dots and underscores, at most 80, a letter or digit at both ends. No dashes.
 pub(super) fn gallery_name(name: &str) -> Result<(), ArmError> {
     check(name, "._", 80, "galleryName", "letters, digits, dots and underscores")
 }
 
-/// Image definitions: as galleries, and dashes.
+/// Image definitions: like galleries, plus dashes.
 pub(super) fn definition_name(name: &str) -> Result<(), ArmError> {
     check(name, "._-", 80, "galleryImageName", "letters, digits, dots, dashes and underscores")
 }
 
-/// Disks and snapshots: letters, digits, dots, dashes and underscores, up to 80.
+/// Disks and snapshots: letters, digits, dots, dashes and underscores, at most 80.
 pub(super) fn disk_name(name: &str) -> Result<(), ArmError> {
     check(name.strip_suffix('_').unwrap_or(name), "._-", 80, "name", "letters, digits, dots, dashes and underscores")
 }
 
-/// Scale sets and machines: up to 64.
+/// Scale sets and VMs: at most 64.
 pub(super) fn machine_name(name: &str) -> Result<(), ArmError> {
     check(name, "._-", 64, "name", "letters, digits, dots, dashes and underscores")
 }
@@ -34,7 +34,7 @@ fn check(name: &str, others: &str, longest: usize, target: &str, allowed: &str) 
     Err(ArmError::bad("InvalidParameter", message).about(target))
 }
 
-/// A version's three numbers, `2026.11.15`; leading zeros are taken and mean nothing.
+/// Parses the three numbers of a version such as `2026.11.15`. Leading zeros are ignored.
 pub(super) fn version_number(name: &str) -> Result<[u32; 3], ArmError> {
     let error = || {
         let message = format!(
@@ -54,7 +54,7 @@ pub(super) fn version_number(name: &str) -> Result<[u32; 3], ArmError> {
     if parts.next().is_some() { Err(error()) } else { Ok(numbers) }
 }
 
-/// Six characters of base 36, as Azure numbers the computers of a scale set.
+/// Formats a number with six characters of base 36, as Azure numbers the instances of a scale set.
 pub(super) fn base36(mut number: u64) -> String {
     let mut digits = [b'0'; 6];
     for digit in digits.iter_mut().rev() {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gallery_has_no_dash_and_a_definition_may() {
+    fn definition_names_may_have_dashes_and_gallery_names_not() {
         assert!(gallery_name("SIG_kubernetes_westus2_17813").is_ok());
         for bad in ["SIG-x", "_x", "x_", "", "x y", &"x".repeat(81)] {
             assert_eq!(gallery_name(bad).expect_err(bad).code, "InvalidParameter");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn computers_are_numbered_in_base_36() {
+    fn instances_are_numbered_in_base_36() {
         assert_eq!([base36(0), base36(9), base36(10), base36(36)], ["000000", "000009", "00000a", "000010"]);
     }
 }

@@ -1,18 +1,18 @@
-//! Which image a new machine gets.
+//! Resolution of image references.
 
 use serde_json::Value;
 
 use super::grammar::version_number;
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::world::World;
-use crate::world::resource::{Resource, State};
+use crate::world::resource::{ProvisioningState, Resource};
 
-/// The exact version that marketplace images stand at here. Nothing publishes new ones in this world.
+/// The version that `latest` resolves to for marketplace images. No newer ones are published here.
 const MARKETPLACE_LATEST: &str = "18.04.202101120";
 
-/// The exact image of a reference, resolved now: an id to the version, or a marketplace URN.
+/// Resolves a reference now: an id to an exact version, or a marketplace URN.
 pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) -> Result<String, ArmError> {
     let reference = reference.ok_or_else(|| ArmError::required("imageReference"))?;
     let text = |name: &str| reference.get(name).and_then(Value::as_str);
@@ -35,30 +35,33 @@ pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) 
     let parsed = ResourceId::parse(id)
         .ok_or_else(|| ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image.")))?;
     match parsed.kind {
-        Kind::Version => exact(world, &parsed, location),
-        Kind::Definition => latest(world, &parsed, location),
+        ResourceKind::Version => exact(world, &parsed, location),
+        ResourceKind::Definition => latest(world, &parsed, location),
         _ => Err(ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image."))),
     }
 }
 
 fn exact(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmError> {
     let version = world.resources.get(&id.key()).ok_or_else(|| missing(id, location))?;
-    // An exact version is used whether it is excluded from latest or not: that is how a canary is made.
-    if version.state == State::Creating || version.state == State::Failed || !replicated(version, location) {
+    // An exact version can be used even if it is excluded from `latest`. Canaries depend on that.
+    if version.state == ProvisioningState::Creating
+        || version.state == ProvisioningState::Failed
+        || !replicated(version, location)
+    {
         return Err(missing(id, location));
     }
     Ok(version.id.to_string())
 }
 
-/// The highest version that is there, replicated in the region, and not excluded.
+/// The highest version that is ready, replicated in the region and not excluded.
 fn latest(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmError> {
     world.resources.get(&id.key()).ok_or_else(|| missing(id, location))?;
     let usable = |version: &&Resource| {
-        matches!(version.state, State::Succeeded | State::Updating)
+        matches!(version.state, ProvisioningState::Succeeded | ProvisioningState::Updating)
             && replicated(version, location)
             && !excluded(version, location)
     };
-    let versions = world.children(id, Kind::Version);
+    let versions = world.children(id, ResourceKind::Version);
     let best =
         versions.into_iter().filter(usable).max_by_key(|version| version_number(version.id.name()).unwrap_or_default());
     best.map(|version| version.id.to_string()).ok_or_else(|| {
@@ -74,7 +77,7 @@ fn missing(id: &ResourceId, location: &str) -> ArmError {
     ArmError::missing("GalleryImageNotFound", message).about("imageReference")
 }
 
-/// The region's entry among a version's target regions.
+/// The entry of the region among a version's target regions.
 pub(super) fn target_region<'a>(version: &'a Resource, location: &str) -> Option<&'a Value> {
     let regions = version.at("properties.publishingProfile.targetRegions")?.as_array()?;
     regions
@@ -82,7 +85,7 @@ pub(super) fn target_region<'a>(version: &'a Resource, location: &str) -> Option
         .find(|region| region.get("name").and_then(Value::as_str).is_some_and(|name| same_region(name, location)))
 }
 
-/// Azure takes `West US 2` for `westus2`.
+/// Azure accepts `West US 2` for `westus2`.
 pub(super) fn same_region(a: &str, b: &str) -> bool {
     let plain = |name: &str| name.replace(' ', "").to_ascii_lowercase();
     plain(a) == plain(b)

@@ -1,4 +1,4 @@
-//! Instances of a scale set: made from the model, kept up to it, seen by clients.
+//! Instances of a scale set: creation, upgrades and views.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,19 +6,19 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{disk, extension, grammar, image, power, scale_set};
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::{Begin, Effect};
-use crate::world::resource::{Resource, State, merge};
+use crate::world::operation::{Effect, NewOperation};
+use crate::world::resource::{ProvisioningState, Resource, merge};
 use crate::world::vm::{Events, Power, Vm};
 
 /// The instances of a scale set, by number.
-pub(super) fn of<'a>(world: &'a World, set: &ResourceId) -> Vec<&'a Resource> {
-    let mut found = world.children(set, Kind::Instance);
+pub(super) fn list_of_set<'a>(world: &'a World, set: &ResourceId) -> Vec<&'a Resource> {
+    let mut found = world.children(set, ResourceKind::Instance);
     found.sort_by_key(|resource| number(&resource.id));
     found
 }
@@ -27,7 +27,7 @@ fn number(id: &ResourceId) -> u64 {
     id.name().parse().unwrap_or(u64::MAX)
 }
 
-/// Makes `count` new instances from the model as it stands, powered off. Their image is resolved here, once.
+/// Creates `count` instances from the current model, powered off. Their image is resolved once.
 pub(super) fn create(world: &mut World, set_id: &ResourceId, count: usize) -> Result<Vec<String>, ArmError> {
     let mut keys = Vec::with_capacity(count);
     for _ in 0..count {
@@ -46,7 +46,7 @@ pub(super) fn create(world: &mut World, set_id: &ResourceId, count: usize) -> Re
 }
 
 fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String {
-    let id = set.id.child(Kind::Instance, &number.to_string());
+    let id = set.id.child(ResourceKind::Instance, &number.to_string());
     let prefix = set
         .text("properties.virtualMachineProfile.osProfile.computerNamePrefix")
         .unwrap_or_else(|| set.id.name())
@@ -69,7 +69,7 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
         events: Events::default(),
         name,
     };
-    let os_disk = disk::add_for(world, &id, &vm, set);
+    let os_disk = disk::create_for(world, &id, &vm, set);
     let mut body = Map::new();
     for field in ["location", "tags", "sku", "identity", "plan"] {
         if let Some(value) = set.body.get(field) {
@@ -88,7 +88,7 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
         "properties".to_owned(),
         json!({"storageProfile": {"osDisk": {"managedDisk": {"id": os_disk.to_string()}}}}),
     );
-    world.put(&id, body, State::Creating);
+    world.put(&id, body, ProvisioningState::Creating);
     let key = id.key();
     if let Some(resource) = world.resources.get_mut(&key) {
         resource.model = set.model;
@@ -98,17 +98,22 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
     key
 }
 
-/// The instances that go when `count` too many are there: the newest first, none that is protected.
+/// The instances to delete when `count` are too many: the newest first, without protected ones.
 pub(super) fn surplus(world: &mut World, set: &ResourceId, count: usize) -> Vec<String> {
     let flag = |resource: &Resource, name: &str| {
         resource.at(&format!("properties.protectionPolicy.{name}")).and_then(Value::as_bool) == Some(true)
     };
     let protected =
         |resource: &&Resource| !flag(resource, "protectFromScaleIn") && !flag(resource, "protectFromScaleSetActions");
-    let keys: Vec<String> =
-        of(world, set).into_iter().rev().filter(protected).take(count).map(|resource| resource.id.key()).collect();
+    let keys: Vec<String> = list_of_set(world, set)
+        .into_iter()
+        .rev()
+        .filter(protected)
+        .take(count)
+        .map(|resource| resource.id.key())
+        .collect();
     for key in &keys {
-        world.touch(key, |resource| resource.state = State::Deleting);
+        world.touch(key, |resource| resource.state = ProvisioningState::Deleting);
     }
     keys
 }
@@ -117,7 +122,7 @@ pub(super) fn protected_from_actions(resource: &Resource) -> bool {
     resource.at("properties.protectionPolicy.protectFromScaleSetActions").and_then(Value::as_bool) == Some(true)
 }
 
-/// What the removal of an instance does: it and its OS disk are gone.
+/// The effects of removing an instance: it and its OS disk are deleted.
 pub(super) fn removal(world: &World, key: &str) -> Vec<Effect> {
     let Some(resource) = world.resources.get(key).filter(|resource| resource.vm.is_some()) else { return Vec::new() };
     let os_disk = resource
@@ -126,10 +131,10 @@ pub(super) fn removal(world: &World, key: &str) -> Vec<Effect> {
     [Effect::Remove(key.to_owned())].into_iter().chain(os_disk).collect()
 }
 
-/// Deletes instances and lowers the capacity by as many.
+/// Deletes instances and lowers the capacity accordingly.
 pub(super) fn delete(world: &mut World, set: &ResourceId, keys: Vec<String>) -> Answer {
     for key in &keys {
-        world.touch(key, |resource| resource.state = State::Deleting);
+        world.touch(key, |resource| resource.state = ProvisioningState::Deleting);
     }
     let gone = keys.len() as u64;
     world.touch(&set.key(), |set| {
@@ -138,11 +143,12 @@ pub(super) fn delete(world: &mut World, set: &ResourceId, keys: Vec<String>) -> 
     });
     let effects = keys.iter().flat_map(|key| removal(world, key)).collect();
     let delete = world.spec.profile.delete;
-    let operation = world.begin(Begin { target: set, seconds: delete, holds: keys, effects, returns_resource: false });
+    let operation =
+        world.begin(NewOperation { target: set, seconds: delete, holds: keys, effects, returns_resource: false });
     Answer::empty(202).started(operation)
 }
 
-/// The instance takes its scale set's model; a new image means a new OS disk and a boot.
+/// Applies the model of the scale set to an instance. A new image means a new OS disk and a boot.
 pub(crate) fn upgrade(world: &mut World, key: &str) {
     let Some(id) = world.resources.get(key).map(|resource| resource.id.clone()) else { return };
     let Some(set) = scale_set::of_instance(world, &id) else { return };
@@ -151,7 +157,7 @@ pub(crate) fn upgrade(world: &mut World, key: &str) {
     let (mut renews, mut boots) = (false, false);
     world.touch(key, |resource| {
         resource.model = set.model;
-        resource.state = State::Succeeded;
+        resource.state = ProvisioningState::Succeeded;
         for field in ["sku", "tags"] {
             if let Some(value) = set.body.get(field) {
                 resource.body.insert(field.to_owned(), value.clone());
@@ -171,31 +177,31 @@ pub(crate) fn upgrade(world: &mut World, key: &str) {
         }
     });
     if renews {
-        disk::renew(world, key);
+        disk::recreate(world, key);
     }
     if boots {
         world.power_on(key);
     }
 }
 
-/// A new OS disk from the image that the instance has.
+/// Creates a new OS disk from the current image of the instance.
 pub(crate) fn reimage(world: &mut World, key: &str) {
     let mut boots = false;
     world.touch(key, |resource| {
-        resource.state = State::Succeeded;
+        resource.state = ProvisioningState::Succeeded;
         if let Some(vm) = &mut resource.vm {
             vm.forget_boots();
             boots = vm.power == Power::Running;
         }
     });
-    disk::renew(world, key);
+    disk::recreate(world, key);
     if boots {
         world.power_on(key);
     }
 }
 
-/// An instance's own update and deletion.
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+/// Updates or deletes an instance.
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let key = id.key();
     let Some(current) = world.resources.get(&key) else {
         return if call.method == Method::DELETE { Ok(Answer::empty(204)) } else { Err(route::not_found(id)) };
@@ -207,11 +213,12 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         }
         Method::PUT => {
             if let Some(data) = call.field("properties.userData") {
-                let data = data.as_str().ok_or_else(|| ArmError::parameter("userData", "userData must be a text."))?;
+                let data =
+                    data.as_str().ok_or_else(|| ArmError::parameter("userData", "userData must be a string."))?;
                 check_user_data(data)?;
             }
             update(world, call, &key);
-            let operation = world.begin(Begin::settling(id, world.spec.profile.instance_update));
+            let operation = world.begin(NewOperation::settling(id, world.spec.profile.instance_update));
             let answer = route::read(world, id, call)?;
             Ok(answer.started(operation))
         }
@@ -219,11 +226,11 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     }
 }
 
-/// What a PUT of an instance changes: protection and userData. The rest is the model's and stays; tags too, which Azure takes and
+/// Applies a PUT of an instance: protection and userData. Everything else belongs to the model, including tags, which Azure accepts and
 /// ignores (Azure/azure-sdk-for-go#18278).
 fn update(world: &mut World, call: &Call, key: &str) {
     world.touch(key, |resource| {
-        resource.state = State::Updating;
+        resource.state = ProvisioningState::Updating;
         if let Some(Value::Object(policy)) = call.field("properties.protectionPolicy") {
             merge(resource.object("properties.protectionPolicy"), policy);
         }
@@ -233,7 +240,7 @@ fn update(world: &mut World, call: &Call, key: &str) {
     });
 }
 
-/// userData must be base64 of at most 64 KiB.
+/// Checks that userData is base64 of at most 64 KiB.
 pub(super) fn check_user_data(data: &str) -> Result<(), ArmError> {
     let decoded = STANDARD
         .decode(data)
@@ -244,20 +251,20 @@ pub(super) fn check_user_data(data: &str) -> Result<(), ArmError> {
     Ok(())
 }
 
-/// Verbs and views of one instance.
-pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+/// Handles actions and views of one instance.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
     let resource = world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?;
     match (&call.method, action) {
         (&Method::GET, "instanceview") => Ok(Answer::ok(instance_view(world, resource))),
         (&Method::POST, _) => {
-            world.must_be_free(&id.key())?;
+            world.check_not_locked(&id.key())?;
             power::act(world, call, id, vec![id.key()], action)
         }
         _ => Err(route::not_allowed(call)),
     }
 }
 
-/// An instance as clients read it: its own fields, and the model that it was made from.
+/// An instance as clients see it: its own fields, and the model it was created from.
 pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
     let mut view = resource.envelope();
     let (Some(vm), Some(set)) = (&resource.vm, scale_set::of_instance(world, &resource.id)) else {

@@ -1,19 +1,19 @@
-//! Virtual machines that stand alone.
+//! Virtual machines outside scale sets.
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{disk, grammar, image, instance, power};
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
-use crate::arm::permission::linked_of_body;
+use crate::arm::kind::ResourceKind;
+use crate::arm::permission::check_linked_resources;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::{Begin, Effect};
+use crate::world::operation::{Effect, NewOperation};
 use crate::world::profile::seconds;
-use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
 use crate::world::vm::{Events, Power, Vm};
 
 const IMMUTABLE: &[&str] = &[
@@ -23,7 +23,7 @@ const IMMUTABLE: &[&str] = &[
     "properties.storageProfile.imageReference",
 ];
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     match (&call.method, current) {
         (&Method::DELETE, None) => Ok(Answer::empty(204)),
@@ -42,12 +42,12 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
             let body = call.body.clone();
             world.touch(&id.key(), |resource| {
                 merge(&mut resource.body, &body);
-                resource.state = State::Updating;
+                resource.state = ProvisioningState::Updating;
                 if let (Some(data), Some(vm)) = (user_data, &mut resource.vm) {
                     vm.user_data = Some(data);
                 }
             });
-            let operation = world.begin(Begin::settling(id, world.spec.profile.instance_update));
+            let operation = world.begin(NewOperation::settling(id, world.spec.profile.instance_update));
             let answer = route::read(world, id, call)?;
             Ok(answer.started(operation))
         }
@@ -56,9 +56,9 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     }
 }
 
-fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+fn create(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     grammar::machine_name(id.name())?;
-    linked_of_body(call, id)?;
+    check_linked_resources(call, id)?;
     let location = call.text("location")?.to_owned();
     call.text("properties.hardwareProfile.vmSize")?;
     let computer_name =
@@ -71,7 +71,7 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
-    world.put(id, body, State::Creating);
+    world.put(id, body, ProvisioningState::Creating);
     let text = |path: &str| call.field(path).and_then(Value::as_str).map(str::to_owned);
     let vm = Vm {
         vm_id: world.meta.ids.uuid(),
@@ -92,7 +92,7 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     };
     let key = id.key();
     let model = world.resources.get(&key).cloned().ok_or_else(|| route::not_found(id))?;
-    let os_disk = disk::add_for(world, id, &vm, &model);
+    let os_disk = disk::create_for(world, id, &vm, &model);
     if let Some(resource) = world.resources.get_mut(&key) {
         resource
             .object("properties.storageProfile.osDisk.managedDisk")
@@ -107,13 +107,13 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
     }
     let allocate = world.spec.profile.allocate;
     let lasts = allocate + power::boot_seconds(world, &key);
-    let operation = world.begin(Begin::settling(id, lasts));
+    let operation = world.begin(NewOperation::settling(id, lasts));
     world.step(&operation, seconds(allocate), Effect::PowerOn(key.clone()));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: 201, ..answer }.started(operation))
 }
 
-/// The interfaces that a machine is to have: there, and free.
+/// The interfaces of a new VM. They must exist and be unused.
 fn interfaces(world: &World, call: &Call, id: &ResourceId) -> Result<Vec<String>, ArmError> {
     let list = call
         .field("properties.networkProfile.networkInterfaces")
@@ -126,8 +126,10 @@ fn interfaces(world: &World, call: &Call, id: &ResourceId) -> Result<Vec<String>
     list.iter()
         .map(|entry| {
             let name = entry.get("id").and_then(Value::as_str).unwrap_or_default();
-            let key =
-                ResourceId::parse(name).filter(|id| id.kind == Kind::Interface).map(|id| id.key()).unwrap_or_default();
+            let key = ResourceId::parse(name)
+                .filter(|id| id.kind == ResourceKind::Interface)
+                .map(|id| id.key())
+                .unwrap_or_default();
             let interface = world.resources.get(&key).ok_or_else(|| {
                 ArmError::bad(
                     "InvalidResourceReference",
@@ -145,7 +147,7 @@ fn interfaces(world: &World, call: &Call, id: &ResourceId) -> Result<Vec<String>
         .collect()
 }
 
-/// Deletes a machine, its OS disk, and those interfaces that are to go with it.
+/// Deletes a VM, its OS disk, and the interfaces with `deleteOption` `Delete`.
 fn delete(world: &mut World, id: &ResourceId) -> Answer {
     let key = id.key();
     let Some(resource) = world.resources.get(&key) else { return Answer::empty(204) };
@@ -180,15 +182,15 @@ fn delete(world: &mut World, id: &ResourceId) -> Answer {
             disk.object("properties").insert("diskState".to_owned(), json!("Unattached"));
         });
     }
-    world.touch(&key, |resource| resource.state = State::Deleting);
+    world.touch(&key, |resource| resource.state = ProvisioningState::Deleting);
     let delete = world.spec.profile.delete;
     let operation =
-        world.begin(Begin { target: id, seconds: delete, holds: vec![key], effects, returns_resource: false });
+        world.begin(NewOperation { target: id, seconds: delete, holds: vec![key], effects, returns_resource: false });
     Answer::empty(202).started(operation)
 }
 
-/// Verbs and views of a machine.
-pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+/// Handles actions and views of a VM.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
     let resource = world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?;
     match (&call.method, action) {
         (&Method::GET, "instanceview") => Ok(Answer::ok(
@@ -196,22 +198,22 @@ pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str)
         )),
         (&Method::POST, "generalize") => Ok(Answer::empty(200)),
         (&Method::POST, _) => {
-            world.must_be_free(&id.key())?;
+            world.check_not_locked(&id.key())?;
             power::act(world, call, id, vec![id.key()], action)
         }
         _ => Err(route::not_allowed(call)),
     }
 }
 
-/// A machine as clients read it.
+/// A VM as clients see it.
 pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
-    let mut whole = Value::Object(resource.envelope());
-    let Some(vm) = &resource.vm else { return whole };
-    whole["properties"]["vmId"] = json!(vm.vm_id);
-    whole["properties"]["timeCreated"] = json!(resource.created.to_string());
-    whole["properties"]["storageProfile"]["osDisk"] = disk::reference(world, resource);
-    whole["properties"]["storageProfile"]["imageReference"] = power::image_reference(vm);
-    let profile: &mut Map<String, Value> = whole["properties"].as_object_mut().expect("an envelope has properties");
+    let mut envelope = Value::Object(resource.envelope());
+    let Some(vm) = &resource.vm else { return envelope };
+    envelope["properties"]["vmId"] = json!(vm.vm_id);
+    envelope["properties"]["timeCreated"] = json!(resource.created.to_string());
+    envelope["properties"]["storageProfile"]["osDisk"] = disk::reference(world, resource);
+    envelope["properties"]["storageProfile"]["imageReference"] = power::image_reference(vm);
+    let profile: &mut Map<String, Value> = envelope["properties"].as_object_mut().expect("an envelope has properties");
     profile.insert("osProfile".to_owned(), power::os_profile(resource, &vm.computer_name));
     profile.remove("userData");
     if let (true, Some(data)) = (call.query.expands("userData"), &vm.user_data) {
@@ -220,5 +222,5 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
     if call.query.expands("instanceView") {
         profile.insert("instanceView".to_owned(), power::instance_view(world, resource, vm));
     }
-    whole
+    envelope
 }

@@ -1,4 +1,4 @@
-//! `Microsoft.Compute`: scale sets, machines, disks, snapshots and galleries.
+//! `Microsoft.Compute`: scale sets, VMs, disks, snapshots and galleries.
 
 pub(crate) mod community;
 pub(crate) mod definition;

@@ -1,20 +1,20 @@
-//! What machines of scale sets and machines alone have in common: power, boots and views of them.
+//! Power, boots and views, for VMs inside and outside scale sets.
 
 use serde_json::{Value, json};
 
 use super::instance;
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::{Begin, Effect};
+use crate::world::operation::{Effect, NewOperation};
 use crate::world::profile::seconds;
-use crate::world::resource::{Resource, State};
+use crate::world::resource::{ProvisioningState, Resource};
 use crate::world::vm::{Power, Vm};
 
-/// How long the boot of this machine will take.
+/// The duration of the VM's next boot.
 pub(super) fn boot_seconds(world: &World, key: &str) -> f64 {
     let Some(mut vm) = world.resources.get(key).and_then(|resource| resource.vm.clone()) else { return 0.0 };
     let facts = world.boot(key).map(|(_, _, facts)| facts).unwrap_or_default();
@@ -22,14 +22,16 @@ pub(super) fn boot_seconds(world: &World, key: &str) -> f64 {
     vm.boot.map_or(0.0, |boot| boot.ends().duration_since(boot.started).as_secs_f64())
 }
 
-/// The instances that the body names; all but the protected ones when it names none.
+/// The instances that the body names, or all without protection if it names none.
 pub(super) fn selected(world: &World, call: &Call, set: &ResourceId, required: bool) -> Result<Vec<String>, ArmError> {
     let ids = match call.field("instanceIds") {
         None if required => return Err(ArmError::required("instanceIds")),
         None => None,
         Some(Value::Array(ids)) => Some(
             ids.iter()
-                .map(|id| id.as_str().ok_or_else(|| ArmError::parameter("instanceIds", "Instance ids are texts.")))
+                .map(|id| {
+                    id.as_str().ok_or_else(|| ArmError::parameter("instanceIds", "Instance ids must be strings."))
+                })
                 .collect::<Result<Vec<_>, _>>()?,
         ),
         Some(_) => return Err(ArmError::parameter("instanceIds", "instanceIds must be a list.")),
@@ -38,27 +40,33 @@ pub(super) fn selected(world: &World, call: &Call, set: &ResourceId, required: b
         Some(ids) if ids != ["*"] => ids
             .into_iter()
             .map(|id| {
-                let key = set.child(Kind::Instance, id).key();
+                let key = set.child(ResourceKind::Instance, id).key();
                 let message = || {
                     format!("The provided instanceId {id} is not an active Virtual Machine Scale Set VM instanceId.")
                 };
                 world.resources.get(&key).map(|_| key).ok_or_else(|| ArmError::parameter("instanceIds", message()))
             })
             .collect::<Result<_, _>>()?,
-        _ => instance::of(world, set)
+        _ => instance::list_of_set(world, set)
             .into_iter()
             .filter(|resource| !instance::protected_from_actions(resource))
             .map(|resource| resource.id.key())
             .collect(),
     };
-    keys.iter().try_for_each(|key| world.must_be_free(key))?;
+    keys.iter().try_for_each(|key| world.check_not_locked(key))?;
     Ok(keys)
 }
 
-/// `start`, `powerOff`, `deallocate`, `restart`, `redeploy`, `reimage` of these machines.
-pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec<String>, action: &str) -> Handled {
+/// `start`, `powerOff`, `deallocate`, `restart`, `redeploy` or `reimage` of these VMs.
+pub(super) fn act(
+    world: &mut World,
+    call: &Call,
+    target: &ResourceId,
+    keys: Vec<String>,
+    action: &str,
+) -> HandlerResult {
     let profile = world.spec.profile.clone();
-    // Power off without a guest's shutdown is quick; how quick is not published.
+    // Power off without a guest shutdown is fast. Its duration is not published.
     let skip_shutdown = call.query.get("skipShutdown").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let (lasts, passing, effect): (f64, Option<Power>, fn(String) -> Effect) = match action {
         "start" => (profile.start, Some(Power::Starting), Effect::PowerOn),
@@ -71,7 +79,7 @@ pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec
         }
         "restart" | "redeploy" => (profile.start, None, Effect::PowerOn),
         "reimage" | "reimageall" => (profile.reimage, None, Effect::Reimage),
-        _ => return Err(route::no_such_verb(target, action)),
+        _ => return Err(route::unknown_action(target, action)),
     };
     let off = |world: &World, key: &str| {
         let power = world.resources.get(key).and_then(|resource| resource.vm.as_ref()).map(|vm| vm.power);
@@ -86,7 +94,7 @@ pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec
             format!("Cannot restart VM '{name}': it is not running."),
         ));
     }
-    // A machine that is there already stays as it is: starting it again does not boot it, stopping it again takes no time.
+    // A VM that is already in the desired state is unchanged: starting it again causes no boot, stopping it again takes no time.
     let works = |world: &World, key: &str| {
         let power = world.resources.get(key).and_then(|resource| resource.vm.as_ref()).map(|vm| vm.power);
         match action {
@@ -99,7 +107,7 @@ pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec
     let (busy, _): (Vec<String>, Vec<String>) = keys.into_iter().partition(|key| works(world, key));
     for key in &busy {
         world.touch(key, |resource| {
-            resource.state = State::Updating;
+            resource.state = ProvisioningState::Updating;
             if let (Some(power), Some(vm)) = (passing, &mut resource.vm) {
                 vm.power = power;
             }
@@ -107,17 +115,17 @@ pub(super) fn act(world: &mut World, call: &Call, target: &ResourceId, keys: Vec
     }
     let lasts = if busy.is_empty() { 1.0 } else { lasts };
     let effects = busy.iter().flat_map(|key| [effect(key.clone()), Effect::Settle(key.clone())]).collect();
-    let operation = world.begin(Begin { target, seconds: lasts, holds: busy, effects, returns_resource: false });
+    let operation = world.begin(NewOperation { target, seconds: lasts, holds: busy, effects, returns_resource: false });
     Ok(Answer::empty(202).started(operation))
 }
 
 /// `manualUpgrade` of these instances.
 pub(super) fn upgrade(world: &mut World, set: &ResourceId, keys: Vec<String>) -> Answer {
     for key in &keys {
-        world.touch(key, |resource| resource.state = State::Updating);
+        world.touch(key, |resource| resource.state = ProvisioningState::Updating);
     }
     let lasts = world.spec.profile.reimage;
-    let operation = world.begin(Begin {
+    let operation = world.begin(NewOperation {
         target: set,
         seconds: lasts,
         holds: keys.clone(),
@@ -130,7 +138,7 @@ pub(super) fn upgrade(world: &mut World, set: &ResourceId, keys: Vec<String>) ->
     Answer::empty(202).started(operation)
 }
 
-/// The image of a machine, as its storage profile names it.
+/// The image reference in the storage profile of a VM.
 pub(super) fn image_reference(vm: &Vm) -> Value {
     let image = vm.image.as_deref().unwrap_or_default();
     if let Some(id) = ResourceId::parse(image) {
@@ -145,7 +153,7 @@ pub(super) fn image_reference(vm: &Vm) -> Value {
     json!({"publisher": publisher, "offer": offer, "sku": sku, "version": version, "exactVersion": version})
 }
 
-/// The OS profile of a machine: its own name, and what the model says and shows.
+/// The OS profile of a VM: its own name, and the visible part of the model.
 pub(super) fn os_profile(model: &Resource, computer_name: &str) -> Value {
     let from = |name: &str| {
         model
@@ -162,7 +170,7 @@ pub(super) fn os_profile(model: &Resource, computer_name: &str) -> Value {
     profile
 }
 
-/// Power, agent and disks of any machine.
+/// Power state, agent status and disks of a VM.
 pub(super) fn instance_view(world: &World, resource: &Resource, vm: &Vm) -> Value {
     let state = resource.state.word();
     let disk = resource

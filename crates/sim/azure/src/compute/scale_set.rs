@@ -5,18 +5,18 @@ use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
 use super::{grammar, image, instance, power};
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
-use crate::arm::permission::linked_of_body;
+use crate::arm::kind::ResourceKind;
+use crate::arm::permission::check_linked_resources;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::{Begin, Effect};
+use crate::world::operation::{Effect, NewOperation};
 use crate::world::profile::seconds;
-use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
 
-/// What cannot be changed once a scale set is there, and what it is when unset.
+/// Properties that cannot be changed after creation, with their default.
 const IMMUTABLE: &[(&str, Option<&str>)] = &[
     ("properties.orchestrationMode", Some("Uniform")),
     ("properties.platformFaultDomainCount", None),
@@ -26,23 +26,23 @@ const IMMUTABLE: &[(&str, Option<&str>)] = &[
     ("properties.virtualMachineProfile.storageProfile.osDisk.osType", None),
 ];
 
-/// Properties that Azure sets; what a client sends for them is ignored.
+/// Read-only properties. Values that a client sends for them are ignored.
 const READ_ONLY: &[&str] = &["provisioningState", "uniqueId", "timeCreated"];
 
-/// Fields that no read gives back; `userData` comes when it is asked for.
+/// Fields that no read returns. `userData` is returned on request.
 const HIDDEN_OF_OS_PROFILE: &[&str] = &["customData", "adminPassword"];
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     let mut body = match (&call.method, current) {
         (&Method::PUT, current) => {
             grammar::machine_name(id.name())?;
-            linked_of_body(call, id)?;
-            replaced(call, current)?
+            check_linked_resources(call, id)?;
+            body_after_put(call, current)?
         }
         (&Method::PATCH, None) => return Err(route::not_found(id)),
         (&Method::PATCH, Some(current)) => {
-            linked_of_body(call, id)?;
+            check_linked_resources(call, id)?;
             let mut body = current.body.clone();
             merge(&mut body, &call.body);
             keep_protected_settings(&mut body, current);
@@ -53,15 +53,15 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         _ => return Err(route::not_allowed(call)),
     };
     complete_image(&mut body, current);
-    let body = checked(world, body, current)?;
+    let body = validated(world, body, current)?;
     let created = current.is_none();
     let operation = set_model(world, id, body)?;
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
 }
 
-/// The body that a PUT leaves: what it says, and what clients cannot say because they cannot read it.
-fn replaced(call: &Call, current: Option<&Resource>) -> Result<Map<String, Value>, ArmError> {
+/// The body after a PUT: what it contains, plus the fields that clients cannot read and therefore not send.
+fn body_after_put(call: &Call, current: Option<&Resource>) -> Result<Map<String, Value>, ArmError> {
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
     let Value::Object(mut body) = body else { return Err(route::not_allowed(call)) };
@@ -70,7 +70,7 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Result<Map<String, Value
     }
     let Some(current) = current else { return Ok(body) };
     if !body.contains_key("properties") {
-        // `az vmss scale` sends location and sku alone, and everything else stays.
+        // `az vmss scale` sends only location and sku; everything else is kept.
         for (name, value) in &current.body {
             body.entry(name).or_insert_with(|| value.clone());
         }
@@ -95,7 +95,7 @@ fn object_at<'a>(body: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut
     path.split('.').try_fold(body, |object, part| object.get_mut(part)?.as_object_mut())
 }
 
-/// A reference that names a version alone is of the image that is there: so `az vmss update --set ….imageReference.version` sends it.
+/// Completes a reference that contains only a version with the current image, as `az vmss update --set ….imageReference.version` sends it.
 fn complete_image(body: &mut Map<String, Value>, current: Option<&Resource>) {
     const IMAGE: &str = "properties.virtualMachineProfile.storageProfile.imageReference";
     let old = current.and_then(|current| current.at(IMAGE)).and_then(Value::as_object);
@@ -108,7 +108,7 @@ fn complete_image(body: &mut Map<String, Value>, current: Option<&Resource>) {
     }
 }
 
-/// An extension that is written without its protected settings keeps those that it has.
+/// Keeps the protected settings of an extension that is written without them.
 fn keep_protected_settings(body: &mut Map<String, Value>, current: &Resource) {
     let Some(profile) = object_at(body, "properties.virtualMachineProfile.extensionProfile") else { return };
     let Some(Value::Array(extensions)) = profile.get_mut("extensions") else { return };
@@ -123,8 +123,8 @@ fn keep_protected_settings(body: &mut Map<String, Value>, current: &Resource) {
     }
 }
 
-/// Refuses what Azure refuses of a model.
-fn checked(
+/// Validates a model as Azure does.
+fn validated(
     world: &World,
     mut body: Map<String, Value>,
     current: Option<&Resource>,
@@ -161,7 +161,7 @@ fn checked(
     let at = |path: &str| value.pointer(&format!("/{}", path.replace('.', "/")));
     let capacity = at("sku.capacity")
         .map_or(Some(0), Value::as_u64)
-        .ok_or_else(|| ArmError::parameter("sku.capacity", "The capacity must be a whole number."))?;
+        .ok_or_else(|| ArmError::parameter("sku.capacity", "The capacity must be an integer."))?;
     if at("sku.name").is_none() {
         return Err(ArmError::required("sku.name"));
     }
@@ -195,23 +195,23 @@ fn checked(
             }
         }
     }
-    // A model that no instance can be made of is refused at once.
+    // A model that no instance can be created from is rejected at once.
     image::resolve(world, at("properties.virtualMachineProfile.storageProfile.imageReference"), &location)?;
     let Value::Object(body) = value else { return Err(ArmError::required("properties")) };
     Ok(body)
 }
 
-/// Puts a model in place and lets everything follow from it: capacity, and instances by the upgrade policy.
+/// Stores a model, adjusts the capacity, and upgrades instances by the upgrade policy.
 pub(super) fn set_model(world: &mut World, id: &ResourceId, body: Map<String, Value>) -> Result<String, ArmError> {
     let key = id.key();
     let old_profile = world.resources.get(&key).and_then(|old| old.at("properties.virtualMachineProfile")).cloned();
-    world.put(id, body, State::Updating);
+    world.put(id, body, ProvisioningState::Updating);
     let set = world.resources.get_mut(&key).ok_or_else(|| route::not_found(id))?;
     let model_changed = set.at("properties.virtualMachineProfile") != old_profile.as_ref();
     set.model += u64::from(model_changed);
     let wanted = usize::try_from(set.at("sku.capacity").and_then(Value::as_u64).unwrap_or(0)).unwrap_or(0);
 
-    let instances: Vec<String> = instance::of(world, id).iter().map(|resource| resource.id.key()).collect();
+    let instances: Vec<String> = instance::list_of_set(world, id).iter().map(|resource| resource.id.key()).collect();
     let added = instance::create(world, id, wanted.saturating_sub(instances.len()))?;
     let removed = instance::surplus(world, id, instances.len().saturating_sub(wanted));
     let profile = world.spec.profile.clone();
@@ -230,7 +230,7 @@ pub(super) fn set_model(world: &mut World, id: &ResourceId, body: Map<String, Va
         [&key].into_iter().chain(&added).chain(&removed).chain(upgrades.iter().map(|(_, key)| key)).cloned().collect();
     let settled = [&key].into_iter().chain(&added).cloned().map(Effect::Settle);
     let effects = settled.chain(removed.iter().cloned().flat_map(|key| instance::removal(world, &key))).collect();
-    let operation = world.begin(Begin { target: id, seconds: lasts, holds, effects, returns_resource: true });
+    let operation = world.begin(NewOperation { target: id, seconds: lasts, holds, effects, returns_resource: true });
     for key in added {
         world.step(&operation, seconds(profile.allocate), Effect::PowerOn(key));
     }
@@ -240,7 +240,7 @@ pub(super) fn set_model(world: &mut World, id: &ResourceId, body: Map<String, Va
     Ok(operation)
 }
 
-/// Which instances a changed model reaches by itself, and when: none by hand, all at once, or batch by batch.
+/// The instances that a changed model reaches by itself, and when: none (manual), all at once, or in batches.
 fn upgrades(world: &World, id: &ResourceId, leaving: &[String]) -> Vec<(SignedDuration, String)> {
     let Some(set) = world.resources.get(&id.key()) else { return Vec::new() };
     let mode = set.text("properties.upgradePolicy.mode").unwrap_or("Manual");
@@ -248,7 +248,7 @@ fn upgrades(world: &World, id: &ResourceId, leaving: &[String]) -> Vec<(SignedDu
         return Vec::new();
     }
     let policy = |name: &str| set.at(&format!("properties.upgradePolicy.rollingUpgradePolicy.{name}"));
-    let outdated: Vec<String> = instance::of(world, id)
+    let outdated: Vec<String> = instance::list_of_set(world, id)
         .into_iter()
         .filter(|resource| resource.model != set.model && !instance::protected_from_actions(resource))
         .map(|resource| resource.id.key())
@@ -268,7 +268,7 @@ fn upgrades(world: &World, id: &ResourceId, leaving: &[String]) -> Vec<(SignedDu
     timed.collect()
 }
 
-/// Seconds of an ISO 8601 duration such as `PT5M30S`.
+/// Parses the seconds of an ISO 8601 duration such as `PT5M30S`.
 fn iso_seconds(text: &str) -> Option<f64> {
     text.parse::<SignedDuration>().ok().map(|duration| duration.as_secs_f64())
 }
@@ -276,17 +276,18 @@ fn iso_seconds(text: &str) -> Option<f64> {
 fn delete(world: &mut World, id: &ResourceId) -> Answer {
     let key = id.key();
     let keys: Vec<String> =
-        instance::of(world, id).iter().map(|resource| resource.id.key()).chain([key.clone()]).collect();
+        instance::list_of_set(world, id).iter().map(|resource| resource.id.key()).chain([key.clone()]).collect();
     for key in &keys {
-        world.touch(key, |resource| resource.state = State::Deleting);
+        world.touch(key, |resource| resource.state = ProvisioningState::Deleting);
     }
     let effects = keys.iter().flat_map(|key| instance::removal(world, key)).chain([Effect::Remove(key)]).collect();
     let delete = world.spec.profile.delete;
-    let operation = world.begin(Begin { target: id, seconds: delete, holds: keys, effects, returns_resource: false });
+    let operation =
+        world.begin(NewOperation { target: id, seconds: delete, holds: keys, effects, returns_resource: false });
     Answer::empty(202).started(operation)
 }
 
-/// A scale set as clients read it.
+/// A scale set as clients see it.
 pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
     let mut view = resource.envelope();
     let mut whole = Value::Object(std::mem::take(&mut view));
@@ -310,8 +311,8 @@ pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
     whole
 }
 
-/// Verbs on a scale set.
-pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handled {
+/// Handles actions on a scale set.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
     match (&call.method, action) {
         (&Method::GET, "instanceview") => Ok(Answer::ok(instance_view(world, id))),
         (&Method::POST, "delete") => {
@@ -332,7 +333,7 @@ pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str)
 
 fn instance_view(world: &World, id: &ResourceId) -> Value {
     let mut counts: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
-    let instances = instance::of(world, id);
+    let instances = instance::list_of_set(world, id);
     for resource in &instances {
         *counts.entry(format!("ProvisioningState/{}", resource.state.word().to_lowercase())).or_default() += 1;
         if let Some(vm) = &resource.vm {
@@ -363,8 +364,8 @@ fn instance_view(world: &World, id: &ResourceId) -> Value {
     })
 }
 
-/// The scale set that an instance belongs to.
+/// The scale set of an instance.
 pub(super) fn of_instance(world: &World, id: &ResourceId) -> Option<Resource> {
-    debug_assert_eq!(id.kind, Kind::Instance);
+    debug_assert_eq!(id.kind, ResourceKind::Instance);
     world.resources.get(&id.parent()?.key()).cloned()
 }

@@ -1,18 +1,18 @@
-//! Snapshots, full and incremental, of disks that are in use or not.
+//! Snapshots, full and incremental, of attached and unattached disks.
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{disk, grammar};
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
 use crate::arm::route;
 use crate::world::World;
-use crate::world::operation::Begin;
-use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::operation::NewOperation;
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     let body = match (&call.method, current) {
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
@@ -27,11 +27,11 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
     };
     let copied = match current {
         Some(snapshot) => snapshot.disk.clone(),
-        None => disk::on(world, disk::source(world, call, id)?),
+        None => disk::contents_of(world, disk::source(world, call, id)?),
     };
-    world.put(id, body, State::Updating);
-    disk::fill(world, id, copied);
-    let operation = world.begin(Begin::settling(id, world.spec.profile.snapshot));
+    world.put(id, body, ProvisioningState::Updating);
+    disk::set_contents(world, id, copied);
+    let operation = world.begin(NewOperation::settling(id, world.spec.profile.snapshot));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: 202, ..answer }.started(operation))
 }
@@ -61,7 +61,7 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
         properties["incremental"] = json!(false);
     }
     if properties["incremental"] == json!(true) {
-        // Increments of one disk form a family.
+        // Incremental snapshots of one disk share a family id.
         properties["incrementalSnapshotFamilyId"] = json!(source.unique_id);
     }
     properties["diskState"] = json!("Unattached");
@@ -75,12 +75,12 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     Ok(body)
 }
 
-/// Whether a region has zones, and zone-redundant storage with them.
+/// Whether a region has zones, and therefore zone-redundant storage.
 pub(super) fn has_zones(world: &World, location: &str) -> bool {
     world.spec.regions.iter().any(|region| region.zones && super::image::same_region(&region.name, location))
 }
 
-/// A snapshot is a moment: only its tags, sku and access can change.
+/// Only tags, sku and access of a snapshot can change.
 fn changed(call: &Call, snapshot: &Resource) -> Result<Map<String, Value>, ArmError> {
     for path in [
         "properties.creationData.sourceResourceId",
@@ -103,14 +103,15 @@ fn changed(call: &Call, snapshot: &Resource) -> Result<Map<String, Value>, ArmEr
     Ok(body)
 }
 
-/// A snapshot as clients read it.
+/// A snapshot as clients see it.
 pub(crate) fn view(snapshot: &Resource) -> Value {
     let mut view = Value::Object(snapshot.envelope());
     view["properties"]["timeCreated"] = json!(snapshot.created.to_string());
     view["properties"]["uniqueId"] = json!(snapshot.unique_id);
-    disk::bytes_too(&mut view);
+    disk::add_size_bytes(&mut view);
     if snapshot.at("properties.incremental") == Some(&json!(true)) {
-        view["properties"]["completionPercent"] = json!(if snapshot.state == State::Succeeded { 100.0 } else { 0.0 });
+        view["properties"]["completionPercent"] =
+            json!(if snapshot.state == ProvisioningState::Succeeded { 100.0 } else { 0.0 });
     }
     view
 }

@@ -1,37 +1,37 @@
-//! Image versions: made from a snapshot, replicated over time, in or out of "latest".
+//! Image versions: created from a snapshot, replicated over time, included in `latest` or excluded.
 
 use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::{disk, grammar, image, snapshot};
-use crate::arm::call::{Answer, Call, Handled};
+use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::faults::zrs_not_supported;
 use crate::world::World;
-use crate::world::operation::{Begin, Fate};
-use crate::world::resource::{Resource, State, merge, strip_nulls};
+use crate::world::operation::{NewOperation, PlannedOutcome};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
 
 const PROFILE: &str = "properties.publishingProfile";
 
-/// What cannot be changed once a version is there.
+/// Properties that cannot be changed after creation.
 const IMMUTABLE: &[&str] = &[
     "properties.publishingProfile.storageAccountType",
     "properties.publishingProfile.replicationMode",
     "properties.storageProfile",
 ];
 
-pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled {
+pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     let current = world.resources.get(&id.key());
     let created = current.is_none();
     let body = match (&call.method, current) {
         (&Method::DELETE, None) => return Ok(Answer::empty(204)),
         (&Method::DELETE, Some(_)) => {
-            world.touch(&id.key(), |resource| resource.state = State::Deleting);
+            world.touch(&id.key(), |resource| resource.state = ProvisioningState::Deleting);
             let delete = world.spec.profile.delete;
-            let operation = world.begin(Begin::removing(id, delete));
+            let operation = world.begin(NewOperation::removing(id, delete));
             return Ok(Answer::empty(202).started(operation));
         }
         (&Method::PUT, None) => {
@@ -47,18 +47,18 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> Handled 
         .iter()
         .find(|region| storage_of(region, &storage) == "Standard_ZRS" && !snapshot::has_zones(world, name_of(region)))
         .map(|region| name_of(region).to_owned());
-    if let (Some(region), Fate::Normal) = (bad_region, &world.fate) {
-        // Azure takes the request and fails the replication: the version stays, Failed.
-        world.fate = Fate::Fails(zrs_not_supported(&region));
+    if let (Some(region), PlannedOutcome::Normal) = (bad_region, &world.planned_outcome) {
+        // Azure accepts the request and fails the replication. The version remains in state `Failed`.
+        world.planned_outcome = PlannedOutcome::Fails(zrs_not_supported(&region));
     }
     let copied = match world.resources.get(&id.key()) {
         Some(version) => version.disk.clone(),
-        None => disk::on(world, source_of(world, call, id)?),
+        None => disk::contents_of(world, source_of(world, call, id)?),
     };
-    world.put(id, body, State::Updating);
-    disk::fill(world, id, copied);
+    world.put(id, body, ProvisioningState::Updating);
+    disk::set_contents(world, id, copied);
     let lasts = if created { world.spec.profile.image_version } else { world.spec.profile.version_update };
-    let operation = world.begin(Begin::settling(id, lasts));
+    let operation = world.begin(NewOperation::settling(id, lasts));
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: if created { 201 } else { 200 }, ..answer }.started(operation))
 }
@@ -85,7 +85,7 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
     let source = source_of(world, call, id)?;
-    fits(world, id, source)?;
+    check_source(world, id, source)?;
     let profile = &mut body["properties"]["publishingProfile"];
     if !profile.is_object() {
         *profile = json!({});
@@ -114,7 +114,7 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     Ok(body)
 }
 
-/// Each target region says how many replicas of which storage; what it leaves out is the profile's.
+/// Fills in replica count and storage type of each target region from the profile.
 fn complete_regions(world: &World, profile: &mut Value) -> Result<(), ArmError> {
     let (replicas, storage) = (profile["replicaCount"].clone(), profile["storageAccountType"].clone());
     let Some(Value::Array(regions)) = profile.get_mut("targetRegions") else { return Ok(()) };
@@ -143,29 +143,32 @@ fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId) -> Result<&'a R
         .iter()
         .find_map(|path| call.field(path).and_then(Value::as_str))
         .ok_or_else(|| ArmError::required("galleryImageVersion.properties.storageProfile"))?;
-    let parsed = ResourceId::parse(name)
-        .filter(|source| matches!(source.kind, Kind::Snapshot | Kind::Disk | Kind::Machine | Kind::Version));
-    let parsed = parsed.ok_or_else(|| {
-        ArmError::parameter("source", format!("'{name}' is not the id of something that an image can be made from."))
-    })?;
-    crate::arm::permission::linked(call, id, &format!("{}/read", parsed.kind.full()), name)?;
+    let parsed = ResourceId::parse(name).filter(|source| {
+        matches!(
+            source.kind,
+            ResourceKind::Snapshot | ResourceKind::Disk | ResourceKind::Machine | ResourceKind::Version
+        )
+    });
+    let parsed = parsed
+        .ok_or_else(|| ArmError::parameter("source", format!("'{name}' is not the id of a valid image source.")))?;
+    crate::arm::permission::check_linked_action(call, id, &format!("{}/read", parsed.kind.full()), name)?;
     let source = world.resources.get(&parsed.key()).ok_or_else(|| {
         ArmError::missing("ResourceNotFound", format!("The source '{name}' was not found.")).about("source")
     })?;
-    if source.state != State::Succeeded {
+    if source.state != ProvisioningState::Succeeded {
         let message = format!("The source '{name}' is in state {}; it must be Succeeded.", source.state.word());
         return Err(ArmError::conflict("OperationNotAllowed", message));
     }
     Ok(source)
 }
 
-/// The source must be of the definition's generation, and a definition for Trusted Launch takes no snapshot as "supported".
-fn fits(world: &World, id: &ResourceId, source: &Resource) -> Result<(), ArmError> {
+/// Checks that the source has the generation of the definition. A `TrustedLaunchSupported` definition does not accept a snapshot.
+fn check_source(world: &World, id: &ResourceId, source: &Resource) -> Result<(), ArmError> {
     let Some(definition) = id.parent().and_then(|definition| world.resources.get(&definition.key())) else {
         return Ok(());
     };
     let of = |resource: &Resource| resource.text("properties.hyperVGeneration").unwrap_or("V1").to_owned();
-    if matches!(source.id.kind, Kind::Snapshot | Kind::Disk) && of(definition) != of(source) {
+    if matches!(source.id.kind, ResourceKind::Snapshot | ResourceKind::Disk) && of(definition) != of(source) {
         let message = format!(
             "The source '{}' is of Hyper-V generation {}, the image definition of {}.",
             source.id,
@@ -178,7 +181,7 @@ fn fits(world: &World, id: &ResourceId, source: &Resource) -> Result<(), ArmErro
     let supported = features
         .iter()
         .any(|feature| feature["name"] == json!("SecurityType") && feature["value"] == json!("TrustedLaunchSupported"));
-    if supported && source.id.kind == Kind::Snapshot {
+    if supported && source.id.kind == ResourceKind::Snapshot {
         let message =
             "An image definition with security type TrustedLaunchSupported does not accept a snapshot as source.";
         return Err(ArmError::bad("BadRequest", message).about("source"));
@@ -194,13 +197,13 @@ fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String,
             return Err(ArmError::immutable(&format!("galleryImageVersion.{path}")));
         }
     }
-    if current.state == State::Failed
+    if current.state == ProvisioningState::Failed
         && call.method == Method::PUT
         && call.field(&format!("{PROFILE}.storageAccountType")).is_some()
     {
-        // It has the name and cannot be made good by being written again: it must be deleted first.
+        // A failed version keeps its name and cannot be fixed by another PUT. It must be deleted first.
         let message = format!(
-            "The image version '{}' is in state Failed. Delete it before it is created again.",
+            "The image version '{}' is in state Failed. Delete it before creating it again.",
             current.id.name()
         );
         return Err(ArmError::conflict("OperationNotAllowed", message));
@@ -216,7 +219,7 @@ fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String,
     Ok(body)
 }
 
-/// Whether everything that `new` says is what `old` has. Ids compare without case.
+/// Whether `old` has everything that `new` contains. Ids are compared case-insensitively.
 fn covers(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -227,7 +230,7 @@ fn covers(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// A version as clients read it; how far its replication is comes when it is asked for.
+/// A version as clients see it, with its replication progress on request.
 pub(crate) fn view(world: &World, version: &Resource, call: &Call) -> Value {
     let mut view = Value::Object(version.envelope());
     if call.query.expands("ReplicationStatus") {
@@ -237,8 +240,11 @@ pub(crate) fn view(world: &World, version: &Resource, call: &Call) -> Value {
 }
 
 fn replication(world: &World, version: &Resource) -> Value {
-    let operation =
-        version.operation.as_ref().and_then(|id| world.operations.get(id)).filter(|_| version.state == State::Creating);
+    let operation = version
+        .operation
+        .as_ref()
+        .and_then(|id| world.operations.get(id))
+        .filter(|_| version.state == ProvisioningState::Creating);
     let progress = operation.map_or(100, |operation| {
         let whole = operation.ends.duration_since(operation.started).as_secs_f64().max(f64::MIN_POSITIVE);
         let share = world.now.duration_since(operation.started).as_secs_f64() / whole;
@@ -246,7 +252,7 @@ fn replication(world: &World, version: &Resource) -> Value {
         let percent = (share * 100.0).clamp(0.0, 100.0) as u64;
         percent
     });
-    let failed = version.state == State::Failed;
+    let failed = version.state == ProvisioningState::Failed;
     let (state, aggregated) = match (failed, operation.is_some()) {
         (true, _) => ("Failed", "Failed"),
         (_, true) => ("Replicating", "InProgress"),

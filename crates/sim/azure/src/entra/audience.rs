@@ -1,11 +1,11 @@
-//! What a token is for.
+//! Audiences of tokens.
 
 use std::net::IpAddr;
 
-/// Names that ARM has in the public cloud; clients that are not told of another cloud use them.
+/// ARM's names in the public cloud, which clients use unless they know of another cloud.
 pub(super) const PUBLIC: [&str; 2] = ["https://management.azure.com/", "https://management.core.windows.net/"];
 
-/// Other resources that every tenant has. Tokens for them are issued, and ARM does not take them.
+/// Other resources that exist in every tenant. Entra issues tokens for them, and ARM rejects those.
 const OTHERS: [&str; 5] = [
     "https://graph.microsoft.com/",
     "https://graph.windows.net/",
@@ -15,20 +15,19 @@ const OTHERS: [&str; 5] = [
     "6dae42f8-4368-4678-94ff-3960e28e3630/",
 ];
 
-/// A resource that tokens can be asked for, as it was spelled.
+/// A resource that tokens can be requested for, as the client spelled it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Audience(String);
 
 impl Audience {
-    /// The resource of this name, or `None` when the tenant has no such one. `host` is where the request was sent to; the metadata
-    /// service does not know it.
+    /// Finds a resource. `host` is the host of the request, which is unknown to the metadata service.
     pub(crate) fn find(resource: &str, host: Option<&str>) -> Option<Self> {
-        let known = Self::of_arm(resource, host) || OTHERS.iter().any(|other| same(other, resource));
+        let known = Self::is_arm(resource, host) || OTHERS.iter().any(|other| same(other, resource));
         known.then(|| Self(resource.to_owned()))
     }
 
-    /// Whether this is a name of ARM: a public one, or the address that it is reached at.
-    pub(crate) fn of_arm(resource: &str, host: Option<&str>) -> bool {
+    /// Whether this is a name of ARM: a public one, or the address it is reached at.
+    pub(crate) fn is_arm(resource: &str, host: Option<&str>) -> bool {
         if PUBLIC.iter().any(|known| same(known, resource)) {
             return true;
         }
@@ -48,18 +47,18 @@ impl Audience {
     }
 }
 
-/// Whether a name means this machine whatever the resolver says.
+/// Whether a name means this machine without a DNS lookup.
 pub(super) fn is_loopback(name: &str) -> bool {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Clients add and drop the slash at the end as they like; `//` comes from an added `/.default`.
+/// Compares resources, ignoring slashes at the end. `//` results from appending `/.default`.
 fn same(known: &str, given: &str) -> bool {
     known.trim_end_matches('/').eq_ignore_ascii_case(given.trim_end_matches('/'))
 }
 
-/// `host:port` of a URL without a path. Azure's resources have no port: one that has is an embedded Azure.
+/// Returns `host:port` of a URL without a path. Azure's resources have no port, so a port means an embedded Azure.
 fn authority(resource: &str) -> Option<&str> {
     let rest =
         resource.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).and_then(|_| resource.get(8..))?;
@@ -67,7 +66,7 @@ fn authority(resource: &str) -> Option<&str> {
     (!rest.is_empty() && !rest.contains(['/', '?', '#', '@'])).then_some(rest)
 }
 
-/// Name and port; an IPv6 address keeps its brackets.
+/// Splits name and port. An IPv6 address keeps its brackets.
 fn split(authority: &str) -> (&str, Option<&str>) {
     match authority.rsplit_once(':') {
         Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => (name, Some(port)),
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arm_is_known_by_its_address_and_by_its_public_names() {
+    fn arm_is_found_by_address_and_public_names() {
         for name in [
             "https://localhost:8443",
             "https://localhost:8443/",
@@ -90,7 +89,7 @@ mod tests {
             "https://management.azure.com",
             "https://management.core.windows.net/",
         ] {
-            assert!(Audience::of_arm(name, Some("localhost:8443")), "{name}");
+            assert!(Audience::is_arm(name, Some("localhost:8443")), "{name}");
         }
         for name in [
             "https://localhost:8444",
@@ -100,15 +99,15 @@ mod tests {
             "",
             "https://",
         ] {
-            assert!(!Audience::of_arm(name, Some("localhost:8443")), "{name}");
+            assert!(!Audience::is_arm(name, Some("localhost:8443")), "{name}");
         }
-        assert!(Audience::of_arm("https://sim.internal", Some("sim.internal")));
+        assert!(Audience::is_arm("https://sim.internal", Some("sim.internal")));
     }
 
     #[test]
-    fn other_resources_are_known_and_are_not_arm() {
+    fn other_resources_are_found_but_are_not_arm() {
         assert!(Audience::find("https://vault.azure.net", None).is_some());
-        assert!(!Audience::of_arm("https://vault.azure.net", None));
+        assert!(!Audience::is_arm("https://vault.azure.net", None));
         assert_eq!(Audience::find("https://nowhere.example/", None), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The token endpoint: client credentials by secret or by the assertion of a workload.
+//! The token endpoint: client credentials with a secret or with the assertion of a workload identity.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -12,18 +12,18 @@ use crate::sim::State;
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Whose token it is.
+/// The subject of a token.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) client_id: String,
     pub(crate) object_id: String,
-    /// Proven by a secret, and not by an assertion or by the platform.
+    /// Authenticated by a secret, not by an assertion or the platform.
     pub(crate) by_secret: bool,
-    /// The resource that a managed identity belongs to, and the machine that asked.
+    /// The resource of a managed identity, and the VM that requested the token.
     pub(crate) managed: Option<[String; 2]>,
 }
 
-/// A token, and when it begins and ends to be valid.
+/// Issues a token. Returns it with the start and end of its validity.
 pub(crate) fn issue(state: &mut State, identity: &Identity, audience: &Audience) -> (String, i64, i64) {
     let spec = state.world.spec.clone();
     let (begins, lifetime) = (state.wall.as_second(), i64::from(spec.token_lifetime));
@@ -83,7 +83,7 @@ pub(super) fn token(state: &mut State, host: &str, tenant: &str, v2: bool, body:
                 message: format!("Application with identifier '{app}' was not found in the directory '{tenant}'."),
             }
         })?;
-    let by_secret = prove(&form, client)?;
+    let by_secret = authenticate_client(&form, client)?;
     let resource = if v2 { scope(need("scope")?)? } else { need("resource")?.to_owned() };
     let audience = Audience::find(&resource, Some(host)).ok_or_else(|| Refusal {
         status: StatusCode::BAD_REQUEST,
@@ -94,7 +94,7 @@ pub(super) fn token(state: &mut State, host: &str, tenant: &str, v2: bool, body:
     let identity =
         Identity { client_id: client.client_id.clone(), object_id: client.object_id.clone(), by_secret, managed: None };
     let (token, begins, ends) = issue(state, &identity, &audience);
-    // The life that is told is a second short, so that a client's own counting never outlives the token.
+    // The reported lifetime is one second shorter, so that a client's own countdown never outlives the token.
     let life = (ends - begins - 1).max(0);
     Ok(if v2 {
         json!({"token_type": "Bearer", "expires_in": life, "ext_expires_in": life, "access_token": token})
@@ -111,8 +111,8 @@ pub(super) fn token(state: &mut State, host: &str, tenant: &str, v2: bool, body:
     })
 }
 
-/// Whether the client is who it says, and if so whether by a secret.
-fn prove(form: &Query, client: &crate::world::spec::Client) -> Result<bool, Refusal> {
+/// Authenticates the client. Returns whether it used a secret.
+fn authenticate_client(form: &Query, client: &crate::world::spec::Client) -> Result<bool, Refusal> {
     let refuse =
         |code, message: String| Refusal { status: StatusCode::UNAUTHORIZED, error: "invalid_client", code, message };
     if let Some(assertion) = form.get("client_assertion") {
@@ -144,7 +144,7 @@ fn prove(form: &Query, client: &crate::world::spec::Client) -> Result<bool, Refu
     }
 }
 
-/// The resource of a scope. Client credentials ask for one resource with all that was granted there.
+/// The resource of a scope. Client credentials request one resource with `/.default`.
 fn scope(text: &str) -> Result<String, Refusal> {
     let mut scopes =
         text.split(' ').filter(|scope| !scope.is_empty() && !matches!(*scope, "openid" | "profile" | "offline_access"));

@@ -1,4 +1,4 @@
-//! Entra, as far as clients of Azure Resource Manager need it: discovery, tokens for service principals, and the check of a token.
+//! Microsoft Entra, as far as clients of ARM need it: discovery, tokens for service principals, and token validation.
 
 mod audience;
 mod grant;
@@ -22,7 +22,7 @@ pub(crate) use token::Key;
 
 pub(crate) use audience::Audience;
 
-/// What Entra answers, or `None` when the path is not one of its own.
+/// Answers a request to Entra, or returns `None` if the path belongs to ARM.
 pub(crate) fn answer(state: &mut State, request: &Request<Bytes>) -> Option<Response<Bytes>> {
     let path = request.uri().path().to_ascii_lowercase();
     let (tenant, rest) = path.trim_matches('/').split_once('/')?;
@@ -64,7 +64,7 @@ enum Endpoint {
     Token { v2: bool },
 }
 
-/// Who calls ARM, by the token of the request.
+/// Returns the caller of ARM, from the token of the request.
 pub(crate) fn authenticate(state: &State, headers: &HeaderMap) -> Result<Principal, ArmError> {
     let spec = &state.world.spec;
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
@@ -91,7 +91,7 @@ pub(crate) fn authenticate(state: &State, headers: &HeaderMap) -> Result<Princip
         return Err(refuse("AuthenticationFailedInvalidHeader", message.to_owned(), "invalid_request"));
     };
     let claims = state.key.read(token.trim()).ok_or_else(|| invalid("The access token is invalid."))?;
-    if !Audience::of_arm(&claims.aud, Some(host)) {
+    if !Audience::is_arm(&claims.aud, Some(host)) {
         let message = format!(
             "The access token has been obtained for wrong audience or resource '{}'. It should match one of 'https://{host}', {}.",
             claims.aud,
@@ -109,7 +109,7 @@ pub(crate) fn authenticate(state: &State, headers: &HeaderMap) -> Result<Princip
         .ok_or_else(|| invalid("The access token is of a principal that does not exist."))
 }
 
-/// The answer to a token that is too old.
+/// The error of an expired token.
 pub(crate) fn expired(state: &State, base: &str) -> ArmError {
     let message = expiry(state.tokens_from, state.wall);
     let mut error = ArmError::new(StatusCode::UNAUTHORIZED, "ExpiredAuthenticationToken", message.clone());
@@ -124,12 +124,12 @@ fn expiry(ends: Timestamp, now: Timestamp) -> String {
     format!("The access token expiry UTC time '{}' is earlier than current UTC time '{}'.", instant(ends), instant(now))
 }
 
-/// Times in Entra's texts have no fraction.
+/// Times in Entra's messages have no fraction.
 fn instant(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// The principal with this application id and the roles that the world's file gives it.
+/// The principal with this application id, and its roles from the world file.
 fn principal(spec: &WorldSpec, app: &str) -> Option<Principal> {
     let made = |client_id: &str, object_id: &str, actions: &[String], not_actions: &[String]| Principal {
         client_id: client_id.to_owned(),
@@ -148,7 +148,7 @@ fn principal(spec: &WorldSpec, app: &str) -> Option<Principal> {
         .then(|| made(&identity.client_id, &identity.object_id, &identity.actions, &identity.not_actions))
 }
 
-/// An error of Entra: an OAuth word, an AADSTS number and a sentence.
+/// An Entra error: OAuth error code, AADSTS number and message.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
@@ -188,13 +188,13 @@ fn respond(state: &mut State, status: StatusCode, body: &Value) -> Response<Byte
     response
 }
 
-/// The host that a request was sent to.
+/// The host of a request.
 fn host_of(request: &Request<Bytes>) -> String {
     let header = request.headers().get(HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
     header.or_else(|| request.uri().authority().map(ToString::to_string)).unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// Whether the tenant is one of this Entra: the world's own, or one that a foreign subscription trusts.
+/// Whether the tenant exists: the own one, or that of a foreign subscription.
 fn knows_tenant(spec: &WorldSpec, tenant: &str) -> bool {
     spec.tenant_id.eq_ignore_ascii_case(tenant)
         || spec.foreign_subscriptions.iter().any(|foreign| foreign.tenant_id.eq_ignore_ascii_case(tenant))
@@ -209,7 +209,7 @@ fn unknown_tenant(tenant: &str) -> Refusal {
     )
 }
 
-/// Which hosts are one cloud. Clients ask it about authorities that they do not know.
+/// Instance discovery: clients query it for authorities that they do not know.
 fn instance(host: &str, request: &Request<Bytes>) -> Result<Value, Refusal> {
     let query = crate::arm::call::Query::parse(request.uri().query().unwrap_or_default());
     let missing =
@@ -221,7 +221,7 @@ fn instance(host: &str, request: &Request<Bytes>) -> Result<Value, Refusal> {
     let (Some(asked), Some(tenant)) = (asked.as_ref().and_then(|uri| uri.host()), tenant) else {
         return Err(Refusal::request(50_049, "Unknown or invalid instance.".to_owned()));
     };
-    // Clients drop the port here, so the host alone has to tell.
+    // Clients omit the port here, so only the host is compared.
     let own = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let same = asked.eq_ignore_ascii_case(own) || (audience::is_loopback(asked) && audience::is_loopback(own));
     if !same {
@@ -235,7 +235,7 @@ fn instance(host: &str, request: &Request<Bytes>) -> Result<Value, Refusal> {
 }
 
 fn configuration(spec: &WorldSpec, host: &str, tenant: &str, v2: bool) -> Result<Value, Refusal> {
-    // Of the tenants that stand for any: clients fill in the id themselves.
+    // `common` and `organizations`: clients substitute the tenant id themselves.
     let any = matches!(tenant, "common" | "organizations" | "consumers");
     if !any && !knows_tenant(spec, tenant) {
         return Err(unknown_tenant(tenant));

@@ -1,4 +1,4 @@
-//! Access tokens: claims that clients read, and a signature.
+//! Access tokens: the claims that clients read, and a signature.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,15 +9,15 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Azure signs with RSA; an Ed25519 key can be made of a seed, so that tokens survive a restart and need no file.
+/// Azure signs with RSA. An Ed25519 key can be derived from a seed, so tokens survive a restart without a key file.
 pub(super) const ALGORITHM: &str = "EdDSA";
 
-/// PKCS #8 of an Ed25519 key up to its 32 bytes.
+/// The PKCS #8 prefix of an Ed25519 key, up to its 32 bytes.
 const PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// The key that tokens are signed with. It follows from the world's seed, which anybody can guess: the signatures are there so that
-/// clients find what they expect and a damaged token is noticed. The embedded Azure is no security boundary.
+/// The key that signs tokens. It is derived from the seed and therefore guessable: the signatures satisfy clients and detect damaged
+/// tokens, but the embedded Azure is not a security boundary.
 pub(crate) struct Key {
     pair: KeyPair,
     id: String,
@@ -44,23 +44,23 @@ impl Key {
         &self.id
     }
 
-    /// The public half.
+    /// The public key.
     pub(super) fn public(&self) -> &[u8] {
         self.pair.public_key_raw()
     }
 
-    /// A token with these claims.
+    /// Signs these claims.
     pub(super) fn sign(&self, claims: &Claims) -> String {
         let header = json!({"typ": "JWT", "alg": ALGORITHM, "kid": self.id});
-        let claims = serde_json::to_vec(claims).expect("claims have text keys only");
+        let claims = serde_json::to_vec(claims).expect("claims have string keys");
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims));
         format!("{signed}.{}", self.signature(&signed))
     }
 
-    /// The claims of a token that was signed with this key.
+    /// Returns the claims of a token if this key signed it.
     pub(super) fn read(&self, token: &str) -> Option<Claims> {
         let (signed, signature) = token.rsplit_once('.')?;
-        // Ed25519 signatures are a function of key and text: the right one is the one that comes out again.
+        // Ed25519 signatures are deterministic, so signing again must give the same signature.
         if self.signature(signed) != signature {
             return None;
         }
@@ -73,7 +73,7 @@ impl Key {
     }
 }
 
-/// What a token says. ARM's tokens are of version 1.0, whichever endpoint issues them.
+/// The claims of a token. ARM's tokens are of version 1.0, whichever endpoint issues them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Claims {
     pub(super) aud: String,
@@ -82,7 +82,7 @@ pub(super) struct Claims {
     pub(super) nbf: i64,
     pub(super) exp: i64,
     pub(super) appid: String,
-    /// How the application proved itself: 1 by a secret, 2 by an assertion or by the platform.
+    /// Authentication method of the application: 1 for a secret, 2 for an assertion or the platform.
     pub(super) appidacr: String,
     pub(super) idp: String,
     pub(super) idtyp: String,
@@ -91,24 +91,24 @@ pub(super) struct Claims {
     pub(super) tid: String,
     pub(super) uti: String,
     pub(super) ver: String,
-    /// The resource that a managed identity belongs to.
+    /// The resource of a managed identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) xms_mirid: Option<String>,
-    /// The resource that asked for the token.
+    /// The resource that requested the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) xms_az_rid: Option<String>,
-    /// Fraction of the second of `iat`, in nanoseconds: a token issued right after the others ceased to count is told from them.
+    /// The fraction of the second of `iat`, in nanoseconds. It distinguishes tokens that were issued before and after all others were
+    /// expired by a fault.
     pub(super) kiln_iat_ns: i32,
 }
 
 impl Claims {
-    /// When it was issued.
     pub(super) fn issued(&self) -> Timestamp {
         Timestamp::new(self.iat, self.kiln_iat_ns).unwrap_or(Timestamp::MIN)
     }
 }
 
-/// Issuer of version 1.0 tokens.
+/// The issuer of version 1.0 tokens.
 pub(super) fn issuer(tenant: &str) -> String {
     format!("https://sts.windows.net/{tenant}/")
 }
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_with_the_key_of_the_same_seed_and_with_no_other() {
+    fn token_is_valid_for_the_key_of_the_same_seed_only() {
         let token = Key::new(1).sign(&claims());
         assert_eq!(Key::new(1).read(&token).expect("the same key").oid, "o");
         assert!(Key::new(2).read(&token).is_none());
     }
 
     #[test]
-    fn a_changed_token_is_noticed() {
+    fn modified_tokens_are_rejected() {
         let key = Key::new(1);
         let token = key.sign(&claims());
         let other = key.sign(&Claims { oid: "x".into(), ..claims() });
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_does_not_print_itself() {
+    fn debug_output_does_not_contain_the_key() {
         let text = format!("{:?}", Key::new(1));
         assert!(text.starts_with("Key { id: \"") && text.ends_with("\", .. }"), "{text}");
     }

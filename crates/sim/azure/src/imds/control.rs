@@ -1,7 +1,5 @@
-//! What Azure does not have: a person's hand on a machine of the world, below `/vm/NAME/kiln/`.
-//!
-//! - `GET health`: what the guest last told the wire server.
-//! - `POST events` with `{"EventType": "Preempt"}`: the platform plans something. `DELETE events`: it is over.
+//! Control requests that Azure does not have, below `/vm/NAME/kiln/`: `GET health` returns the last report of the guest to the wire server;
+//! `POST events` with `{"EventType": "Preempt"}` schedules an event, and `DELETE events` ends all events.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -17,7 +15,8 @@ struct Planned {
     event_type: String,
 }
 
-/// `None` when the path is not below `/kiln/`. A machine itself has no hand on itself: only a prefix opens this door.
+/// Answers a control request, or returns `None` if the path is not below `/kiln/`. Only callers with a prefix have access, so that a guest
+/// cannot control itself.
 pub(super) fn answer(
     state: &mut State,
     caller: &Caller,
@@ -44,7 +43,7 @@ fn plan(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result<
         .map_err(|error| Refusal::bad(format!("the body must be {{\"EventType\": …}}: {error}")))?;
     let event = events::plan(state, caller, &planned.event_type)?.ok_or_else(|| {
         Refusal::bad(format!(
-            "EventType `{}` is none of Freeze, Reboot, Redeploy, Preempt, Terminate",
+            "unknown EventType `{}`; expected Freeze, Reboot, Redeploy, Preempt or Terminate",
             planned.event_type
         ))
     })?;

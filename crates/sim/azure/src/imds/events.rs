@@ -1,4 +1,4 @@
-//! Scheduled events: what the platform is going to do to a machine, and the machine's consent to have it done now.
+//! Scheduled events: planned maintenance of a VM, and the guest's approval to start it early.
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -11,7 +11,7 @@ use super::{Caller, Refusal, document};
 use crate::sim::State;
 use crate::world::vm::{Events, Vm};
 
-/// The kinds of event and the least notice that Azure promises for each.
+/// The kinds of event, with Azure's minimum notice in seconds.
 const NOTICE: [(&str, i64); 5] =
     [("Freeze", 900), ("Reboot", 900), ("Redeploy", 600), ("Preempt", 30), ("Terminate", 300)];
 
@@ -27,7 +27,7 @@ struct Start {
     event_id: String,
 }
 
-/// `/metadata/scheduledevents`.
+/// Answers `/metadata/scheduledevents`.
 pub(super) fn answer(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
     let now = state.world.now;
     let events = &vm(state, caller)?.events;
@@ -54,7 +54,7 @@ pub(super) fn answer(state: &mut State, caller: &Caller, request: &Request<Bytes
     Ok(Response::new(Bytes::new()))
 }
 
-/// Plans an event of a kind for the machine, with the notice that Azure gives. `None` for a kind that Azure does not have.
+/// Schedules an event with Azure's notice. Returns `None` for an unknown kind.
 pub(super) fn plan(state: &mut State, caller: &Caller, kind: &str) -> Result<Option<Value>, Refusal> {
     let Some((kind, notice)) = NOTICE.into_iter().find(|(known, _)| *known == kind) else { return Ok(None) };
     let at = state.world.now + SignedDuration::from_secs(notice);
@@ -77,7 +77,7 @@ pub(super) fn plan(state: &mut State, caller: &Caller, kind: &str) -> Result<Opt
     Ok(Some(event))
 }
 
-/// All events of the machine are over.
+/// Ends all events of the VM.
 pub(super) fn end(state: &mut State, caller: &Caller) -> Result<(), Refusal> {
     if !vm(state, caller)?.events.list.is_empty() {
         let events = &mut vm_mut(state, caller)?.events;
@@ -101,7 +101,7 @@ fn is_scheduled(event: &Value) -> bool {
     event["EventStatus"] == "Scheduled"
 }
 
-/// Its notice has run out: it starts, with consent or without.
+/// The notice has passed, so the event starts even without approval.
 fn is_due(event: &Value, now: Timestamp) -> bool {
     let at = event["NotBefore"].as_str().and_then(|text| DateTimeParser::new().parse_timestamp(text).ok());
     is_scheduled(event) && at.is_some_and(|at| at <= now)

@@ -1,4 +1,4 @@
-//! Tokens for the identity of a machine.
+//! Tokens for managed identities.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Caller, Refusal, document};
 use crate::arm::call::Query;
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::entra::{self, Audience};
 use crate::sim::State;
 
@@ -28,9 +28,9 @@ pub(super) fn token(state: &mut State, caller: &Caller, query: &Query) -> Result
     let spec = state.world.spec.clone();
     let machine = state.world.resources.get(&caller.key).map(|resource| resource.id.clone());
     let machine = machine.ok_or_else(|| Refusal::not_found("Identity not found"))?;
-    // A system-assigned identity belongs to the scale set, not to its instance.
+    // A system-assigned identity belongs to the scale set, not to the instance.
     let owner = match machine.kind {
-        Kind::Instance => machine.parent().unwrap_or_else(|| machine.clone()),
+        ResourceKind::Instance => machine.parent().unwrap_or_else(|| machine.clone()),
         _ => machine.clone(),
     };
     let mut owner = owner.to_string();
@@ -53,7 +53,7 @@ pub(super) fn token(state: &mut State, caller: &Caller, query: &Query) -> Result
             "AADSTS500011: The resource principal named {resource} was not found in the tenant named {}.",
             spec.tenant_id
         );
-        // Azure says `invalid_resource`; the specification's list of words has no such one.
+        // Azure returns `invalid_resource`, which is not in the specification's list of codes.
         Refusal::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     })?;
     let identity = entra::Identity {
@@ -82,7 +82,7 @@ pub(super) fn token(state: &mut State, caller: &Caller, query: &Query) -> Result
     Ok(document(&body))
 }
 
-/// Whether the machine, or its scale set, has this user-assigned identity.
+/// Whether the VM or its scale set has this user-assigned identity.
 fn assigned(state: &State, caller: &Caller, id: &str) -> bool {
     let world = &state.world;
     let own = world.resources.get(&caller.key);

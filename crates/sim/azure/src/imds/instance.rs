@@ -1,13 +1,13 @@
-//! The instance data of a machine. Every leaf is a text, whatever it is in ARM.
+//! Instance metadata of a VM. All leaves are strings, whatever their type in ARM.
 
 use serde_json::{Map, Value, json};
 
-use crate::arm::kind::Kind;
+use crate::arm::kind::ResourceKind;
 use crate::world::World;
 use crate::world::resource::Resource;
 use crate::world::vm::Vm;
 
-/// Since which version a field of `compute` is there, where it is not from the first one on.
+/// The API version that introduced a field of `compute`, unless it was the first one.
 const SINCE: &[(&str, &str)] = &[
     ("placementGroupId", "2017-08-01"),
     ("resourceGroupName", "2017-08-01"),
@@ -37,13 +37,13 @@ const SINCE: &[(&str, &str)] = &[
     ("additionalCapabilities", "2023-07-01"),
 ];
 
-/// Everything that the machine can read at this version.
+/// The whole metadata at this version.
 pub(super) fn tree(world: &World, key: &str, version: &str) -> Value {
     let Some((resource, vm)) = world.resources.get(key).and_then(|resource| Some((resource, resource.vm.as_ref()?)))
     else {
         return json!({});
     };
-    let set = (resource.id.kind == Kind::Instance)
+    let set = (resource.id.kind == ResourceKind::Instance)
         .then(|| resource.id.parent())
         .flatten()
         .and_then(|set| world.resources.get(&set.key()));
@@ -56,7 +56,7 @@ pub(super) fn tree(world: &World, key: &str, version: &str) -> Value {
     json!({"compute": compute, "network": network(world, vm)})
 }
 
-/// A machine, and the scale set that it is of.
+/// A VM and its scale set.
 struct Machine<'a> {
     world: &'a World,
     resource: &'a Resource,
@@ -132,7 +132,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A property of the machine, or of the model that it was made from.
+    /// A property of the VM, or of the model it was created from.
     fn at(&self, path: &str) -> Option<&Value> {
         let own = self.resource.at(&format!("properties.{path}"));
         own.or_else(|| self.set.and_then(|set| set.at(&format!("properties.virtualMachineProfile.{path}"))))
@@ -160,7 +160,7 @@ impl Machine<'_> {
             .unwrap_or_default()
     }
 
-    /// The image that the OS disk was made from: by id, or by publisher, offer, sku and version.
+    /// The image of the OS disk: by id, or by publisher, offer, sku and version.
     fn image(&self) -> Value {
         let image = self.vm.image.as_deref().unwrap_or_default();
         let community = if image.starts_with("/CommunityGalleries/") { image } else { "" };
@@ -218,7 +218,7 @@ fn network(world: &World, vm: &Vm) -> Value {
             "subnet": [{"address": base, "prefix": bits}],
         },
         "ipv6": {"ipAddress": []},
-        // The first half is one of Azure's vendor numbers; the second follows the address, so that no two are alike.
+        // The first half is one of Azure's vendor prefixes, the second follows from the address to be unique.
         "macAddress": format!("000D3A{b:02X}{c:02X}{d:02X}"),
     }]})
 }

@@ -1,4 +1,4 @@
-//! The metadata service of a machine.
+//! The metadata service (IMDS).
 
 mod caller;
 mod control;
@@ -18,20 +18,20 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::arm::call::Query;
-use crate::faults::Kind as Fault;
+use crate::faults::FaultKind as Fault;
 use crate::sim::State;
 
-pub(crate) use caller::{Caller, tell};
+pub(crate) use caller::{Caller, identify};
 
-/// Published limit per machine; it holds only where the world asks for throttling, since tests are quicker than that.
+/// The published limit per VM. It applies only if throttling is enabled, because tests exceed it.
 const REQUESTS_PER_SECOND: usize = 5;
 
-/// The last requests of each machine.
+/// The times of the last requests of each VM.
 #[derive(Debug, Default)]
 pub(crate) struct Limits(HashMap<String, VecDeque<Timestamp>>);
 
 impl Limits {
-    /// Counts a request; whether it is one too many.
+    /// Counts a request. Returns whether it exceeds the limit.
     fn exceeded(&mut self, machine: &str, now: Timestamp) -> bool {
         let recent = self.0.entry(machine.to_owned()).or_default();
         while recent.front().is_some_and(|first| now.duration_since(*first) >= SignedDuration::from_secs(1)) {
@@ -45,14 +45,14 @@ impl Limits {
     }
 }
 
-/// What the metadata service refuses with.
+/// An error response of the metadata service.
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
-    /// OAuth's word for it, which the identity endpoints add.
+    /// The OAuth error code that the identity endpoints add.
     word: &'static str,
     message: String,
-    /// The versions to choose from, when it is about the version.
+    /// The supported versions, if the error is about the version.
     versions: Option<&'static [&'static str]>,
 }
 
@@ -103,9 +103,9 @@ fn with_type(body: String, kind: &'static str) -> Response<Bytes> {
     response
 }
 
-/// What the metadata service answers.
+/// Answers a request to the metadata service.
 pub(crate) fn answer(state: &mut State, peer: Option<IpAddr>, request: &Request<Bytes>) -> Response<Bytes> {
-    let caller = match tell(&state.world, peer, request.uri().path()) {
+    let caller = match identify(&state.world, peer, request.uri().path()) {
         Ok(caller) => caller,
         Err(message) => return Refusal::not_found(message).respond(false),
     };
@@ -139,10 +139,10 @@ fn serve(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result
         .unwrap_or_default()
         .trim_end_matches('/');
     if headers.contains_key("x-forwarded-for") {
-        return Err(Refusal::bad("Bad request. A request that was forwarded is not answered."));
+        return Err(Refusal::bad("Bad request. Forwarded requests are not supported."));
     }
     if path == "/versions" {
-        only(request, &[Method::GET])?;
+        require_method(request, &[Method::GET])?;
         return Ok(document(&json!({"apiVersions": version::INSTANCE})));
     }
     if !headers.get("metadata").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true")) {
@@ -151,24 +151,22 @@ fn serve(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result
     let query = Query::parse(request.uri().query().unwrap_or_default());
     match path {
         "/identity/oauth2/token" => {
-            only(request, &[Method::GET])?;
+            require_method(request, &[Method::GET])?;
             version::check(&query, version::IDENTITY)?;
             identity::token(state, caller, &query)
         }
         "/identity/info" => {
-            only(request, &[Method::GET])?;
+            require_method(request, &[Method::GET])?;
             version::check(&query, version::IDENTITY)?;
             Ok(document(&json!({"tenantId": state.world.spec.tenant_id})))
         }
         "/attested/document" => {
-            only(request, &[Method::GET])?;
+            require_method(request, &[Method::GET])?;
             version::check(&query, version::INSTANCE)?;
-            Err(Refusal::not_found(
-                "Not found. An attested document is signed by Azure; the embedded Azure has no key that would be believed.",
-            ))
+            Err(Refusal::not_found("Not found. The embedded Azure cannot sign attested documents."))
         }
         "/scheduledevents" => {
-            only(request, &[Method::GET, Method::POST])?;
+            require_method(request, &[Method::GET, Method::POST])?;
             version::check(&query, version::EVENTS)?;
             events::answer(state, caller, request)
         }
@@ -177,7 +175,7 @@ fn serve(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result
             else {
                 return Err(Refusal::not_found("Not found"));
             };
-            only(request, &[Method::GET])?;
+            require_method(request, &[Method::GET])?;
             let version = version::check(&query, version::INSTANCE)?;
             let tree = instance::tree(&state.world, &caller.key, version);
             tree::answer(&tree, below, query.get("format"))
@@ -189,7 +187,7 @@ fn too_many() -> Refusal {
     Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", "Too many requests")
 }
 
-fn only(request: &Request<Bytes>, methods: &[Method]) -> Result<(), Refusal> {
+fn require_method(request: &Request<Bytes>, methods: &[Method]) -> Result<(), Refusal> {
     if methods.contains(request.method()) {
         return Ok(());
     }

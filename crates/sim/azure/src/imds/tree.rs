@@ -1,4 +1,4 @@
-//! Instance data by path: a branch as a document or as a list of names, a leaf as text.
+//! Instance metadata by path: a branch as a JSON document or a list of names, a leaf as text.
 
 use bytes::Bytes;
 use http::Response;
@@ -8,7 +8,7 @@ use super::{Refusal, document, with_type};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The answer for a path below `/metadata/instance`. Names are told apart by case.
+/// Answers a path below `/metadata/instance`. Names are case-sensitive.
 pub(super) fn answer(tree: &Value, below: &str, format: Option<&str>) -> Result<Response<Bytes>, Refusal> {
     let mut node = tree;
     for part in below.split('/').filter(|part| !part.is_empty()) {
@@ -26,18 +26,18 @@ pub(super) fn answer(tree: &Value, below: &str, format: Option<&str>) -> Result<
     match (node, text) {
         (Value::Object(_) | Value::Array(_), false) => Ok(document(node)),
         (Value::Object(object), true) => {
-            Ok(with_type(object.iter().map(|(name, value)| line(name, value)).collect(), TEXT))
+            Ok(with_type(object.iter().map(|(name, value)| list_entry(name, value)).collect(), TEXT))
         }
         (Value::Array(items), true) => Ok(with_type(
-            items.iter().enumerate().map(|(index, value)| line(&index.to_string(), value)).collect(),
+            items.iter().enumerate().map(|(index, value)| list_entry(&index.to_string(), value)).collect(),
             TEXT,
         )),
         (Value::String(leaf), true) => Ok(with_type(leaf.clone(), TEXT)),
-        // A leaf is no JSON document; which words Azure says it in is not published.
-        _ => Err(Refusal::bad("Bad request. A leaf has no JSON format: ask for it with format=text")),
+        // A leaf is not a JSON document. Azure's message is not published.
+        _ => Err(Refusal::bad("Bad request. A leaf has no JSON format; use format=text")),
     }
 }
 
-fn line(name: &str, value: &Value) -> String {
+fn list_entry(name: &str, value: &Value) -> String {
     format!("{name}{}\n", if value.is_string() { "" } else { "/" })
 }

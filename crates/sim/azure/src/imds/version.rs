@@ -1,9 +1,9 @@
-//! The api-versions of the metadata service, per endpoint.
+//! API versions of the metadata service, per endpoint.
 
 use super::Refusal;
 use crate::arm::call::Query;
 
-/// Of instance data. The last two are not in the published specification; `azure-init` and `AgentBaker` use them.
+/// Instance metadata. The last two are not in the published specification, but `azure-init` and `AgentBaker` use them.
 pub(super) const INSTANCE: &[&str] = &[
     "2017-03-01",
     "2017-04-02",
@@ -40,7 +40,7 @@ pub(super) const INSTANCE: &[&str] = &[
     "2025-04-07",
 ];
 
-/// Of tokens.
+/// Tokens.
 pub(super) const IDENTITY: &[&str] = &[
     "2018-02-01",
     "2018-04-02",
@@ -72,11 +72,11 @@ pub(super) const IDENTITY: &[&str] = &[
     "2025-04-07",
 ];
 
-/// Of scheduled events.
+/// Scheduled events.
 pub(super) const EVENTS: &[&str] =
     &["2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01"];
 
-/// The version that the caller asks for, when the endpoint has it.
+/// Returns the requested version if the endpoint supports it.
 pub(super) fn check(query: &Query, known: &'static [&'static str]) -> Result<&'static str, Refusal> {
     let refuse = |message: &str| Refusal { versions: Some(known), ..Refusal::bad(message) };
     match query.get("api-version") {

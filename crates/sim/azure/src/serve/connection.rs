@@ -1,4 +1,4 @@
-//! One connection: HTTP on it, and each request to the right face of the embedded Azure.
+//! One connection: serves HTTP and dispatches requests to the services of the embedded Azure.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,15 +22,15 @@ use super::Log;
 use super::socket::{Breaker, Socket};
 use crate::sim::{Reply, Sim};
 
-/// ARM's limit for a request.
+/// ARM's limit for a request body.
 const BODY_LIMIT: usize = 4 << 20;
 
-/// A client that does not finish its handshake, its headers or its body in this time is stuck or hostile.
+/// Time limit for the TLS handshake, the headers and the body. A client that exceeds it is stuck or hostile.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is asked on a connection.
+/// The service that a listener exposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Face {
+pub(super) enum Service {
     Arm,
     Imds,
     Wire,
@@ -39,33 +39,33 @@ pub(super) enum Face {
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) sim: Sim,
-    pub(super) face: Face,
+    pub(super) service: Service,
     pub(super) peer: SocketAddr,
     pub(super) log: Option<Log>,
-    pub(super) busy: Busy,
+    pub(super) in_flight: InFlight,
 }
 
-/// How many requests are under way.
+/// The number of requests in progress.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Busy(watch::Sender<usize>);
+pub(super) struct InFlight(watch::Sender<usize>);
 
-impl Busy {
-    /// Counts a request until the guard goes.
-    fn enter(&self) -> Entered {
+impl InFlight {
+    /// Counts a request until the guard is dropped.
+    fn enter(&self) -> InFlightGuard {
         self.0.send_modify(|count| *count += 1);
-        Entered(self.0.clone())
+        InFlightGuard(self.0.clone())
     }
 
-    /// Waits until there is none.
-    pub(super) async fn over(&self) {
-        // It fails only when the sender is gone, which is ours.
+    /// Waits until no request is in progress.
+    pub(super) async fn wait_until_idle(&self) {
+        // Fails only if the sender is dropped, and `self` owns it.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 
-struct Entered(watch::Sender<usize>);
+struct InFlightGuard(watch::Sender<usize>);
 
-impl Drop for Entered {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
@@ -73,15 +73,17 @@ impl Drop for Entered {
 
 impl Connection {
     pub(super) async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>, watcher: Watcher) {
-        // Answers are small and come at once: waiting for more to send costs 40 ms each.
+        // Responses are small and sent at once. Nagle's algorithm would delay each by 40 ms.
         let _ = stream.set_nodelay(true);
         let breaker = Breaker::default();
         let socket = Socket::new(stream, breaker.clone());
         let Some(tls) = tls else { return self.http(socket, breaker, watcher).await };
         match tokio::time::timeout(PATIENCE, tls.accept(socket)).await {
             Ok(Ok(stream)) => self.http(stream, breaker, watcher).await,
-            Ok(Err(error)) => self.say(&format!("TLS with {} failed: {error}", self.peer)),
-            Err(_) => self.say(&format!("TLS with {} was not finished in {} s", self.peer, PATIENCE.as_secs())),
+            Ok(Err(error)) => self.log_line(&format!("TLS with {} failed: {error}", self.peer)),
+            Err(_) => {
+                self.log_line(&format!("TLS handshake with {} timed out after {} s", self.peer, PATIENCE.as_secs()))
+            }
         }
     }
 
@@ -99,39 +101,43 @@ impl Connection {
             async move { connection.answer(request, &breaker).await }
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        // How a connection ends is the client's affair; a reset is our own doing.
+        // Errors of a connection are the client's, or result from an injected reset.
         let _ = watcher.watch(connection).await;
     }
 
-    async fn answer(&self, request: Request<Incoming>, breaker: &Breaker) -> Result<Response<Full<Bytes>>, Broken> {
-        let _entered = self.busy.enter();
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        breaker: &Breaker,
+    ) -> Result<Response<Full<Bytes>>, ConnectionReset> {
+        let _entered = self.in_flight.enter();
         let line = self.log.map(|_| format!("{} {}", request.method(), request.uri().path()));
-        let reply = match self.whole(request).await {
-            Ok(request) => match self.face {
-                Face::Arm => self.sim.arm(request),
-                Face::Imds => self.sim.imds(Some(self.peer.ip()), &request),
-                Face::Wire => self.sim.wire(Some(self.peer.ip()), &request),
+        let reply = match self.read_request(request).await {
+            Ok(request) => match self.service {
+                Service::Arm => self.sim.arm(request),
+                Service::Imds => self.sim.imds(Some(self.peer.ip()), &request),
+                Service::Wire => self.sim.wire(Some(self.peer.ip()), &request),
             },
             Err(refusal) => Reply::Answer(*refusal),
         };
-        let told = match &reply {
+        let outcome = match &reply {
             Reply::Answer(response) => response.status().as_u16().to_string(),
             Reply::Reset => "reset".to_owned(),
         };
         if let Some(line) = line {
-            self.say(&format!("{line} {told}"));
+            self.log_line(&format!("{line} {outcome}"));
         }
         match reply {
             Reply::Answer(response) => Ok(response.map(Full::new)),
             Reply::Reset => {
                 breaker.trip();
-                Err(Broken)
+                Err(ConnectionReset)
             }
         }
     }
 
-    /// The request with all of its body, and with the `Host` that HTTP/2 has elsewhere.
-    async fn whole(&self, request: Request<Incoming>) -> Result<Request<Bytes>, Box<Response<Bytes>>> {
+    /// Reads the whole body, and sets `Host`, which HTTP/2 puts in the URI.
+    async fn read_request(&self, request: Request<Incoming>) -> Result<Request<Bytes>, Box<Response<Bytes>>> {
         let (mut parts, body) = request.into_parts();
         if !parts.headers.contains_key(HOST)
             && let Some(host) =
@@ -142,7 +148,7 @@ impl Connection {
         let body = match tokio::time::timeout(PATIENCE, Limited::new(body, BODY_LIMIT).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let message = format!("The request is larger than the {BODY_LIMIT} bytes that are allowed.");
+                let message = format!("The request exceeds the limit of {BODY_LIMIT} bytes.");
                 return Err(self.refuse(StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", &message));
             }
             Ok(Err(error)) => {
@@ -156,18 +162,18 @@ impl Connection {
                 return Err(self.refuse(
                     StatusCode::REQUEST_TIMEOUT,
                     "RequestTimeout",
-                    "The request did not come to its end in time.",
+                    "The request was not complete in time.",
                 ));
             }
         };
         Ok(Request::from_parts(parts, body))
     }
 
-    /// What remains unread of the request makes the connection useless.
+    /// Closes the connection, because the rest of the request is unread.
     fn refuse(&self, status: StatusCode, code: &str, message: &str) -> Box<Response<Bytes>> {
-        let body = match self.face {
-            Face::Arm => json!({"error": {"code": code, "message": message}}),
-            Face::Imds | Face::Wire => json!({"error": message}),
+        let body = match self.service {
+            Service::Arm => json!({"error": {"code": code, "message": message}}),
+            Service::Imds | Service::Wire => json!({"error": message}),
         };
         let mut response = Response::new(Bytes::from(body.to_string()));
         *response.status_mut() = status;
@@ -176,14 +182,14 @@ impl Connection {
         Box::new(response)
     }
 
-    fn say(&self, line: &str) {
+    fn log_line(&self, line: &str) {
         if let Some(log) = self.log {
             log(line);
         }
     }
 }
 
-/// The connection is to be broken off.
+/// Resets the connection.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection is broken off")]
-struct Broken;
+#[error("connection reset by the fault plan")]
+struct ConnectionReset;

@@ -1,4 +1,4 @@
-//! The embedded Azure behind sockets: ARM and Entra with TLS, the metadata service and the wire server without.
+//! The embedded Azure on sockets: ARM and Entra with TLS, the metadata service and the wire server without.
 
 mod connection;
 mod socket;
@@ -16,44 +16,39 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::sim::Sim;
-use connection::{Busy, Connection, Face};
+use connection::{Connection, InFlight, Service};
 
-/// How long requests under way may take to end when the server stops.
+/// The time that requests in progress have to finish when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long connections without a request may take to close themselves then: time for the last answers to leave. An idle client may
-/// not look at its connection for hours.
+/// The time that idle connections then have to close, so that the last responses are delivered. An idle client may not notice the shutdown
+/// for hours.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// A pause after an accept that failed: the usual reason is too many open files, which only time heals.
+/// The pause after a failed accept. The usual reason is too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where to listen.
+/// The addresses to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen {
-    /// ARM and Entra.
     pub arm: SocketAddr,
-    /// The metadata service.
     pub imds: SocketAddr,
-    /// The wire server.
     pub wire: SocketAddr,
 }
 
-/// An address that cannot be listened on.
+/// An error of binding an address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for {what}: {source}")]
 pub struct BindError {
     pub address: SocketAddr,
-    /// What for.
     pub what: &'static str,
-    /// Why not.
     pub source: io::Error,
 }
 
-/// Takes a line for each request and for each connection that failed.
+/// Receives a line for each request and for each failed connection.
 pub type Log = fn(&str);
 
-/// Bound listeners. Nobody is answered before [`Sockets::serve`].
+/// Bound listeners. Requests are answered once [`Sockets::serve`] runs.
 #[derive(Debug)]
 pub struct Sockets {
     arm: TcpListener,
@@ -64,7 +59,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Binds all of them or none.
+    /// Binds all addresses.
     pub async fn bind(listen: Listen) -> Result<Self, BindError> {
         let (arm, arm_at) = bind(listen.arm, "ARM").await?;
         let (imds, imds_at) = bind(listen.imds, "the metadata service").await?;
@@ -72,41 +67,41 @@ impl Sockets {
         Ok(Self { arm, imds, wire, addresses: Listen { arm: arm_at, imds: imds_at, wire: wire_at } })
     }
 
-    /// Answers requests until `stop` ends; then those under way get [`GRACE`] to end.
+    /// Answers requests until `stop` completes, then waits up to [`GRACE`] for requests in progress.
     pub async fn serve(self, sim: Sim, tls: Arc<ServerConfig>, log: Option<Log>, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
-        let busy = Busy::default();
+        let in_flight = InFlight::default();
         let acceptor = TlsAcceptor::from(tls);
-        let on = |face, stream: TcpStream, peer| {
-            let tls = (face == Face::Arm).then(|| acceptor.clone());
-            let connection = Connection { sim: sim.clone(), face, peer, log, busy: busy.clone() };
+        let on = |service, stream: TcpStream, peer| {
+            let tls = (service == Service::Arm).then(|| acceptor.clone());
+            let connection = Connection { sim: sim.clone(), service, peer, log, in_flight: in_flight.clone() };
             tokio::spawn(connection.run(stream, tls, graceful.watcher()));
         };
         let mut stop = pin!(stop);
         loop {
-            let (face, accepted) = tokio::select! {
+            let (service, accepted) = tokio::select! {
                 () = &mut stop => break,
-                accepted = self.arm.accept() => (Face::Arm, accepted),
-                accepted = self.imds.accept() => (Face::Imds, accepted),
-                accepted = self.wire.accept() => (Face::Wire, accepted),
+                accepted = self.arm.accept() => (Service::Arm, accepted),
+                accepted = self.imds.accept() => (Service::Imds, accepted),
+                accepted = self.wire.accept() => (Service::Wire, accepted),
             };
             match accepted {
-                Ok((stream, peer)) => on(face, stream, peer),
+                Ok((stream, peer)) => on(service, stream, peer),
                 Err(error) => {
                     if let Some(log) = log {
-                        log(&format!("a connection was not accepted: {error}"));
+                        log(&format!("cannot accept a connection: {error}"));
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
-        // New callers are refused from here on.
+        // New connections are refused from here on.
         drop((self.arm, self.imds, self.wire));
         let idle = async {
-            busy.over().await;
+            in_flight.wait_until_idle().await;
             tokio::time::sleep(LINGER).await;
         };
-        // Connections that are open after that are cut when the runtime goes.
+        // Connections that are still open are closed when the runtime is dropped.
         let _ = tokio::time::timeout(GRACE, async {
             tokio::select! {
                 () = graceful.shutdown() => {}

@@ -1,4 +1,4 @@
-//! A TCP connection that can be broken off, so that its peer sees a reset and not an end.
+//! A TCP connection that can be reset instead of closed.
 
 use std::io;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The switch of a [`Socket`].
+/// The switch that resets a [`Socket`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct Breaker(Arc<AtomicBool>);
 
 impl Breaker {
-    /// From now on nothing is sent, and the connection ends with a reset.
+    /// Stops sending, and resets the connection when it is dropped.
     pub(super) fn trip(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -43,7 +43,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.breaker.tripped() {
-            // Without it the peer sees an orderly end, which is what happens if this fails.
+            // If this fails the peer sees a normal close instead of a reset.
             let _ = self.stream.set_zero_linger();
         }
     }

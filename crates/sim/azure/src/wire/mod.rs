@@ -1,4 +1,4 @@
-//! The wire server of a machine: goal state out, health and provisioning reports in.
+//! The wire server: serves the goal state, and receives health and provisioning reports.
 
 mod report;
 mod xml;
@@ -10,12 +10,12 @@ use http::header::{ALLOW, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use crate::arm::call::Query;
-use crate::imds::{Caller, tell};
+use crate::imds::{Caller, identify};
 use crate::sim::State;
 use crate::world::resource::Resource;
 use crate::world::vm::Vm;
 
-/// Versions of the protocol; agents choose the one that they know.
+/// Versions of the protocol. Agents choose the one they support.
 const VERSIONS: [&str; 6] = ["2015-04-05", "2012-11-30", "2012-09-15", "2012-05-15", "2011-12-31", "2011-10-15"];
 
 struct Refusal(StatusCode, String);
@@ -27,7 +27,7 @@ impl Refusal {
 
     fn respond(&self) -> Response<Bytes> {
         let Self(status, message) = self;
-        let mut response = typed(&xml::error(status.canonical_reason().unwrap_or_default(), message));
+        let mut response = xml_response(&xml::error(status.canonical_reason().unwrap_or_default(), message));
         *response.status_mut() = *status;
         if *status == StatusCode::METHOD_NOT_ALLOWED {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST"));
@@ -36,15 +36,15 @@ impl Refusal {
     }
 }
 
-fn typed(body: &str) -> Response<Bytes> {
+fn xml_response(body: &str) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body.to_owned()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/xml; charset=utf-8"));
     response
 }
 
-/// What the wire server answers.
+/// Answers a request to the wire server.
 pub(crate) fn answer(state: &mut State, peer: Option<IpAddr>, request: &Request<Bytes>) -> Response<Bytes> {
-    let caller = match tell(&state.world, peer, request.uri().path()) {
+    let caller = match identify(&state.world, peer, request.uri().path()) {
         Ok(caller) => caller,
         Err(message) => return Refusal(StatusCode::NOT_FOUND, message).respond(),
     };
@@ -57,46 +57,44 @@ fn serve(state: &mut State, caller: &Caller, request: &Request<Bytes>) -> Result
     let path = caller.path.trim_end_matches('/').to_ascii_lowercase();
     match (path.as_str(), comp.as_str()) {
         ("", "versions") => {
-            only(request, &Method::GET)?;
-            Ok(typed(&xml::versions(&VERSIONS)))
+            require_method(request, &Method::GET)?;
+            Ok(xml_response(&xml::versions(&VERSIONS)))
         }
         ("/machine", "goalstate") => {
-            only(request, &Method::GET)?;
-            speaks(request)?;
+            require_method(request, &Method::GET)?;
+            check_protocol_version(request)?;
             let goal = goal(state, caller, request)?;
-            Ok(typed(&xml::goal_state(&goal)))
+            Ok(xml_response(&xml::goal_state(&goal)))
         }
         ("/machine", "health") => {
-            only(request, &Method::POST)?;
-            speaks(request)?;
+            require_method(request, &Method::POST)?;
+            check_protocol_version(request)?;
             let goal = goal(state, caller, request)?;
             let report = report::from_xml(request.body(), &goal)?;
-            keep(state, caller, request, report)
+            store_report(state, caller, request, report)
         }
         ("/provisioning/health", _) => {
-            only(request, &Method::POST)?;
+            require_method(request, &Method::POST)?;
             let report = report::from_json(request)?;
-            keep(state, caller, request, report)
+            store_report(state, caller, request, report)
         }
         (below, "config") if below.starts_with("/machine/") => {
-            only(request, &Method::GET)?;
-            speaks(request)?;
+            require_method(request, &Method::GET)?;
+            check_protocol_version(request)?;
             let goal = goal(state, caller, request)?;
             if below != format!("/machine/{}/{}", goal.container, goal.instance).to_ascii_lowercase() {
-                return Err(gone());
+                return Err(stale_goal_state());
             }
             match query.get("type").unwrap_or_default().to_ascii_lowercase().as_str() {
-                "sharedconfig" => Ok(typed(&xml::shared_config(&goal))),
-                other => {
-                    Err(Refusal(StatusCode::NOT_FOUND, format!("there is no configuration of the type `{other}`")))
-                }
+                "sharedconfig" => Ok(xml_response(&xml::shared_config(&goal))),
+                other => Err(Refusal(StatusCode::NOT_FOUND, format!("unknown configuration type `{other}`"))),
             }
         }
-        _ => Err(Refusal(StatusCode::NOT_FOUND, format!("there is nothing at `{}`", caller.path))),
+        _ => Err(Refusal(StatusCode::NOT_FOUND, format!("no resource at `{}`", caller.path))),
     }
 }
 
-/// What a machine is told to be, as far as the wire server tells it.
+/// The goal state of a VM.
 struct Goal {
     /// `http://host:port[/vm/NAME]`.
     base: String,
@@ -111,13 +109,13 @@ struct Goal {
 fn goal(state: &State, caller: &Caller, request: &Request<Bytes>) -> Result<Goal, Refusal> {
     let found = state.world.resources.get(&caller.key).and_then(|resource| Some((resource, resource.vm.as_ref()?)));
     let (resource, vm): (&Resource, &Vm) =
-        found.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, "the machine is gone".to_owned()))?;
+        found.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, "the VM does not exist".to_owned()))?;
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("168.63.129.16");
     Ok(Goal {
         base: format!("http://{host}{}", caller.prefix),
-        // Each write of the machine's model is a new goal.
+        // Each write of the VM's model is a new incarnation.
         incarnation: resource.revision.max(1),
-        // A container is what a machine runs in on its host: it goes with the OS disk's life here, which `unique_id` follows.
+        // A container is the VM's placement on a host. Here it changes with the OS disk, whose `unique_id` it is derived from.
         container: resource.unique_id.clone(),
         instance: format!("{}._{}", vm.vm_id, vm.name),
         deployment: resource.id.parent().unwrap_or_else(|| resource.id.clone()).name().to_owned(),
@@ -126,15 +124,15 @@ fn goal(state: &State, caller: &Caller, request: &Request<Bytes>) -> Result<Goal
     })
 }
 
-fn gone() -> Refusal {
+fn stale_goal_state() -> Refusal {
     Refusal(
         StatusCode::GONE,
         "the container or role instance is not the current one; read the goal state again".to_owned(),
     )
 }
 
-/// Keeps the guest's word, and when it was given.
-fn keep(
+/// Stores the guest's report with its time.
+fn store_report(
     state: &mut State,
     caller: &Caller,
     request: &Request<Bytes>,
@@ -145,25 +143,25 @@ fn keep(
     report["agent"] = agent.into();
     report["time"] = state.world.now.to_string().into();
     let vm = state.world.resources.get_mut(&caller.key).and_then(|resource| resource.vm.as_mut());
-    let vm = vm.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, "the machine is gone".to_owned()))?;
+    let vm = vm.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, "the VM does not exist".to_owned()))?;
     vm.health = Some(report);
     Ok(Response::new(Bytes::new()))
 }
 
-fn only(request: &Request<Bytes>, method: &Method) -> Result<(), Refusal> {
+fn require_method(request: &Request<Bytes>, method: &Method) -> Result<(), Refusal> {
     if request.method() == method {
         return Ok(());
     }
-    Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not allowed here, {method} is", request.method())))
+    Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not allowed here; use {method}", request.method())))
 }
 
-/// Every call but that for the versions says which one it speaks.
-fn speaks(request: &Request<Bytes>) -> Result<(), Refusal> {
+/// Checks the protocol version, which every request except that for the versions must have.
+fn check_protocol_version(request: &Request<Bytes>) -> Result<(), Refusal> {
     match request.headers().get("x-ms-version").map(|value| value.to_str().unwrap_or_default()) {
         None => Err(Refusal::bad("the header `x-ms-version` is missing")),
         Some(version) if VERSIONS.contains(&version) => Ok(()),
         Some(version) => Err(Refusal::bad(format!(
-            "the version `{version}` in the header `x-ms-version` is none of {}",
+            "unsupported version `{version}` in the header `x-ms-version`; expected one of {}",
             VERSIONS.join(", ")
         ))),
     }

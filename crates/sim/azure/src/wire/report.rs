@@ -1,4 +1,4 @@
-//! What a guest tells the platform: ready, or not and why. Two protocols, one meaning.
+//! Provisioning reports of a guest, ready or not ready with a reason, in two protocols.
 
 use bytes::Bytes;
 use http::Request;
@@ -7,7 +7,7 @@ use roxmltree::{Document, Node};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Goal, Refusal, gone};
+use super::{Goal, Refusal, stale_goal_state};
 
 const STATES: [&str; 2] = ["Ready", "NotReady"];
 
@@ -18,46 +18,47 @@ pub(super) fn from_xml(body: &Bytes, goal: &Goal) -> Result<Value, Refusal> {
         .map_err(|error| Refusal::bad(format!("the report is not XML: {error}")))?;
     let root = document.root_element();
     if root.tag_name().name() != "Health" {
-        return Err(Refusal::bad(format!("the report is a `{}` and not a `Health`", root.tag_name().name())));
+        return Err(Refusal::bad(format!("the report is a `{}`, expected `Health`", root.tag_name().name())));
     }
-    let incarnation = need(root, "GoalStateIncarnation")?;
+    let incarnation = required_text(root, "GoalStateIncarnation")?;
     let incarnation: u64 = incarnation
         .parse()
         .map_err(|_| Refusal::bad(format!("GoalStateIncarnation `{incarnation}` is not a number")))?;
     let container = child(root, "Container")?;
     let role = child(child(container, "RoleInstanceList")?, "Role")?;
-    if need(container, "ContainerId")? != goal.container || need(role, "InstanceId")? != goal.instance {
-        return Err(gone());
+    if required_text(container, "ContainerId")? != goal.container || required_text(role, "InstanceId")? != goal.instance
+    {
+        return Err(stale_goal_state());
     }
     let health = child(role, "Health")?;
     let details = child(health, "Details").ok();
-    let detail = |name: &str| details.and_then(|details| need(details, name).ok());
-    let state = need(health, "State")?;
+    let detail = |name: &str| details.and_then(|details| required_text(details, name).ok());
+    let state = required_text(health, "State")?;
     Ok(json!({
         "source": "machine",
-        "state": known(&state)?,
+        "state": parse_state(&state)?,
         "subStatus": detail("SubStatus"),
         "description": detail("Description"),
         "incarnation": incarnation,
     }))
 }
 
-/// Children by local name: agents differ in their namespaces.
+/// Returns a child by local name, because agents use different namespaces.
 fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Result<Node<'a, 'input>, Refusal> {
     let missing = || Refusal::bad(format!("the report has no `{name}` in its `{}`", node.tag_name().name()));
     node.children().find(|child| child.tag_name().name() == name).ok_or_else(missing)
 }
 
-fn need(node: Node<'_, '_>, name: &str) -> Result<String, Refusal> {
+fn required_text(node: Node<'_, '_>, name: &str) -> Result<String, Refusal> {
     let text = child(node, name)?.text().unwrap_or_default().trim().to_owned();
     if text.is_empty() { Err(Refusal::bad(format!("`{name}` is empty"))) } else { Ok(text) }
 }
 
-fn known(state: &str) -> Result<&'static str, Refusal> {
+fn parse_state(state: &str) -> Result<&'static str, Refusal> {
     STATES
         .into_iter()
-        .find(|known| *known == state)
-        .ok_or_else(|| Refusal::bad(format!("the state `{state}` is neither Ready nor NotReady")))
+        .find(|parse_state| *parse_state == state)
+        .ok_or_else(|| Refusal::bad(format!("unknown state `{state}`; expected Ready or NotReady")))
 }
 
 #[derive(Deserialize)]
@@ -79,17 +80,17 @@ struct Details {
 pub(super) fn from_json(request: &Request<Bytes>) -> Result<Value, Refusal> {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::bad(format!("the content type is `{kind}` and not application/json")));
+        return Err(Refusal::bad(format!("the content type is `{kind}`, expected application/json")));
     }
-    let report: Report = serde_json::from_slice(request.body())
-        .map_err(|error| Refusal::bad(format!("the report cannot be read: {error}")))?;
-    let state = known(&report.state)?;
+    let report: Report =
+        serde_json::from_slice(request.body()).map_err(|error| Refusal::bad(format!("invalid report: {error}")))?;
+    let state = parse_state(&report.state)?;
     let sub = report.details.as_ref().map(|details| details.sub_status.as_str());
     if let Some(sub) = sub.filter(|sub| !["Provisioning", "ProvisioningFailed"].contains(sub)) {
-        return Err(Refusal::bad(format!("the subStatus `{sub}` is neither Provisioning nor ProvisioningFailed")));
+        return Err(Refusal::bad(format!("unknown subStatus `{sub}`; expected Provisioning or ProvisioningFailed")));
     }
     if state == "NotReady" && sub.is_none() {
-        return Err(Refusal::bad("a report of NotReady has details with a subStatus"));
+        return Err(Refusal::bad("a NotReady report must have details with a subStatus"));
     }
     let description = report.details.as_ref().and_then(|details| details.description.as_deref());
     Ok(json!({"source": "provisioning", "state": state, "subStatus": sub, "description": description}))

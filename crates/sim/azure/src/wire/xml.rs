@@ -1,4 +1,4 @@
-//! The documents of the wire server.
+//! The XML documents of the wire server.
 
 use super::Goal;
 

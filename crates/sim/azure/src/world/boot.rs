@@ -1,4 +1,4 @@
-//! What a boot finds on a disk and does to it: the recipe of a new machine, the first-boot unit of a clone, and whether kubelet gets in.
+//! The effect of a boot on a disk: the recipe of a new VM, the first-boot unit of a clone, and whether the kubelet can join.
 
 use std::collections::BTreeSet;
 
@@ -14,61 +14,61 @@ use super::World;
 use super::contents::{Contents, Disk, default_credential};
 use super::contents_spec::Defect;
 use super::pool::PoolSpec;
-use super::profile::{Profile, When};
+use super::profile::{Profile, StageCondition};
 
-/// The machine that boots.
+/// The booting VM.
 pub(crate) struct Machine<'a> {
     pub(crate) vm_id: &'a str,
-    /// The name that the platform gives it.
+    /// The name from the platform.
     pub(crate) computer_name: &'a str,
-    /// The image that its disk was made from.
+    /// The image of its disk.
     pub(crate) image: &'a str,
-    /// It has not booted from this disk before.
+    /// Whether this is the first boot from this disk.
     pub(crate) first: bool,
-    /// base64.
+    /// In base64.
     pub(crate) custom_data: Option<&'a str>,
-    /// A Custom Script extension runs at first boot.
+    /// Whether a Custom Script extension runs at first boot.
     pub(crate) script: bool,
-    /// The pool of the world file that the disk was made for.
+    /// The pool of the world file that the disk was created for.
     pub(crate) pool: Option<&'a PoolSpec>,
     pub(crate) revoked: &'a BTreeSet<TokenId>,
     pub(crate) profile: &'a Profile,
 }
 
-/// What a boot comes to.
+/// The result of a boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// Custom data that does something is worked off.
+pub(crate) struct BootResult {
+    /// Custom data with effects is processed.
     pub(crate) custom_data: bool,
     /// A Custom Script extension runs.
     pub(crate) script: bool,
-    /// Images of the pool that are not on the disk.
+    /// The number of the pool's images that are missing on the disk.
     pub(crate) images_to_pull: u32,
-    /// Packages that have a newer version.
+    /// The number of outdated packages.
     pub(crate) packages_behind: u32,
-    /// Why kubelet does not get in.
+    /// Why the kubelet cannot join.
     pub(crate) cannot_join: Option<String>,
-    /// Why its node does not become Ready.
+    /// Why the node does not become Ready.
     pub(crate) never_ready: Option<String>,
-    /// Why it does not come to its end.
+    /// Why the boot does not finish.
     pub(crate) hangs: Option<String>,
 }
 
-/// Boots a machine from a disk.
-pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
-    let custom_data = machine.custom_data.filter(|data| machine.first && does_something(data));
+/// Boots a VM from a disk.
+pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> BootResult {
+    let custom_data = machine.custom_data.filter(|data| machine.first && has_effect(data));
     let script = machine.first && machine.script;
     let contents = disk.change();
     contents.logs += 1;
     if contents.owner.is_empty() {
-        take(contents, machine);
+        first_boot(contents, machine);
     } else if contents.owner != machine.vm_id {
-        contents.defects = contents.defects.iter().map(|defect| defect.on_a_clone()).collect();
+        contents.defects = contents.defects.iter().map(|defect| defect.for_clone()).collect();
         if contents.fstab.iter().any(FstabEntry::holds_up_a_clone) {
             contents.defects.insert(Defect::MountMissing);
         }
         if contents.first_boot_unit.as_ref().is_some_and(|unit| unit.recorded_vm_id != machine.vm_id) {
-            become_another(contents, machine);
+            reset_identity(contents, machine);
         }
     }
     let recipe = custom_data.is_some() || script;
@@ -81,23 +81,23 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
         contents.custom_data = CustomData::found(bytes).without_bytes();
     }
     let (images_to_pull, packages_behind) =
-        machine.pool.map_or((0, 0), |pool| (contents.to_pull(pool), contents.behind(pool)));
+        machine.pool.map_or((0, 0), |pool| (contents.missing_images(pool), contents.outdated_packages(pool)));
     if let Some(pool) = machine.pool {
-        catch_up(contents, pool, machine.profile);
+        install_updates(contents, pool, machine.profile);
     }
-    let cannot_join = join(contents, recipe, machine.revoked).err();
+    let cannot_join = check_join(contents, recipe, machine.revoked).err();
     contents.joined |= cannot_join.is_none();
     let never_ready = contents
         .defects
         .contains(&Defect::NeverReady)
         .then(|| "the disk has a defect: kubelet never becomes ready".to_owned());
-    let hangs = hangs(contents);
+    let hangs = hang_reason(contents);
     if let Some(data) = custom_data {
         disk.custom_data = Some(data.to_owned());
     } else if !disk.contents.custom_data.present() {
         disk.custom_data = None;
     }
-    Facts {
+    BootResult {
         custom_data: custom_data.is_some(),
         script,
         images_to_pull,
@@ -108,37 +108,37 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> Facts {
     }
 }
 
-/// Why a boot from this disk does not end.
-fn hangs(contents: &Contents) -> Option<String> {
+/// Returns why a boot from this disk does not finish.
+fn hang_reason(contents: &Contents) -> Option<String> {
     if contents.defects.contains(&Defect::NeverBoots) {
-        return Some("the disk has a defect: no boot ends".to_owned());
+        return Some("the disk has a defect: no boot finishes".to_owned());
     }
     let missing = contents.fstab.iter().find(|entry| entry.holds_up_a_clone());
     let missing = missing.filter(|_| contents.defects.contains(&Defect::MountMissing))?;
-    Some(format!("`{}` is not there for `{}`: emergency mode", missing.device, missing.mount_point))
+    Some(format!("`{}` is missing for `{}`: emergency mode", missing.device, missing.mount_point))
 }
 
-/// Custom data of comments alone asks for nothing: kamino's is `#cloud-config` and a line break.
-fn does_something(data: &str) -> bool {
+/// Custom data that consists of comments has no effect: kamino's is `#cloud-config` and a newline.
+fn has_effect(data: &str) -> bool {
     let Ok(bytes) = STANDARD.decode(data) else { return true };
     let text = String::from_utf8_lossy(&bytes);
     let idle = |line: &str| line.trim().is_empty() || (line.starts_with('#') && !line.starts_with("#!"));
     !text.lines().all(idle)
 }
 
-/// The first boot from a disk that nobody booted from.
-fn take(contents: &mut Contents, machine: &Machine<'_>) {
+/// The first boot from a new disk.
+fn first_boot(contents: &mut Contents, machine: &Machine<'_>) {
     machine.vm_id.clone_into(&mut contents.owner);
     for item in IDENTITY {
-        contents.identity.insert(item.name.to_owned(), value(item.name, machine));
+        contents.identity.insert(item.name.to_owned(), identity_value(item.name, machine));
     }
     if let Some(unit) = &mut contents.first_boot_unit {
         machine.vm_id.clone_into(&mut unit.recorded_vm_id);
     }
 }
 
-/// What the first-boot unit does on a clone.
-fn become_another(contents: &mut Contents, machine: &Machine<'_>) {
+/// The effect of the first-boot unit on a clone.
+fn reset_identity(contents: &mut Contents, machine: &Machine<'_>) {
     for item in IDENTITY {
         match item.treatment {
             Treatment::Keep => {}
@@ -146,11 +146,11 @@ fn become_another(contents: &mut Contents, machine: &Machine<'_>) {
                 contents.identity.remove(item.name);
             }
             Treatment::Reset => {
-                contents.identity.insert(item.name.to_owned(), value(item.name, machine));
+                contents.identity.insert(item.name.to_owned(), identity_value(item.name, machine));
             }
         }
     }
-    // It lay in cloud-init's state.
+    // It was part of cloud-init's state.
     contents.custom_data = CustomData::absent();
     if let Some(credential) = &contents.join_credential
         && let Ok(KeepOrDrop::Drop { renewed_by }) = clone_credential(credential)
@@ -167,10 +167,10 @@ fn become_another(contents: &mut Contents, machine: &Machine<'_>) {
     }
 }
 
-/// Where the profile has stages for it, a boot installs what is newer and pulls what is missing.
-fn catch_up(contents: &mut Contents, pool: &PoolSpec, profile: &Profile) {
+/// Installs updates and pulls missing images, if the profile has boot stages for that.
+fn install_updates(contents: &mut Contents, pool: &PoolSpec, profile: &Profile) {
     let has = |when| profile.boot.iter().any(|stage| stage.when == when);
-    let (images, packages) = (has(When::Images), has(When::Packages));
+    let (images, packages) = (has(StageCondition::Images), has(StageCondition::Packages));
     if images {
         contents.cached_images.extend(pool.images.iter().cloned());
     }
@@ -182,49 +182,43 @@ fn catch_up(contents: &mut Contents, pool: &PoolSpec, profile: &Profile) {
     }
 }
 
-/// Whether kubelet gets in with what is on the disk.
-fn join(contents: &Contents, recipe: bool, revoked: &BTreeSet<TokenId>) -> Result<(), String> {
+/// Checks whether the kubelet can join with the credentials on the disk.
+fn check_join(contents: &Contents, recipe: bool, revoked: &BTreeSet<TokenId>) -> Result<(), String> {
     if contents.joined {
         return Ok(());
     }
     match &contents.join_credential {
-        None => Err("its disk has no join credential: no custom data and no script wrote one".to_owned()),
+        None => Err("the disk has no join credential: neither custom data nor a script wrote one".to_owned()),
         Some(JoinCredential::BootstrapToken { token_id, .. }) if revoked.contains(token_id) => {
             Err(format!("bootstrap token `{token_id}` is revoked"))
         }
-        // A recipe knows what it writes, whatever an onlooker makes of it.
-        Some(JoinCredential::Unknown { why }) if !recipe => {
-            Err(format!("its join credential is of no known kind: {why}"))
-        }
+        // A recipe writes a valid credential even if its kind cannot be recognized.
+        Some(JoinCredential::Unknown { why }) if !recipe => Err(format!("unknown kind of join credential: {why}")),
         Some(_) => Ok(()),
     }
 }
 
-/// The value of an identity item on a machine: the same whenever it is made for the same one, and never that of another.
-fn value(item: &str, machine: &Machine<'_>) -> String {
+/// The value of an identity item on a VM. It is stable for one VM and differs between VMs.
+fn identity_value(item: &str, machine: &Machine<'_>) -> String {
     match item {
         "host-name" => machine.computer_name.to_owned(),
-        "machine-id" => unique(item, machine.vm_id).replace('-', ""),
-        _ => unique(item, machine.vm_id),
+        "machine-id" => derived_id(item, machine.vm_id).replace('-', ""),
+        _ => derived_id(item, machine.vm_id),
     }
 }
 
-fn unique(what: &str, vm_id: &str) -> String {
-    // FNV-1a: the ids of a world are told apart, not kept secret.
-    let hash = format!("{what} {vm_id}")
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    Ids::new(hash).uuid()
+fn derived_id(what: &str, vm_id: &str) -> String {
+    Ids::from_name(&format!("{what} {vm_id}")).uuid()
 }
 
-/// The id of the token that whoever renews tokens has for a new machine.
+/// The id of the bootstrap token that a token renewal service would give a new VM.
 fn fresh_token(vm_id: &str) -> Option<TokenId> {
-    unique("bootstrap-token", vm_id).get(..6).and_then(|id| id.parse().ok())
+    derived_id("bootstrap-token", vm_id).get(..6).and_then(|id| id.parse().ok())
 }
 
 impl World {
-    /// What the next boot of a machine would find and leave: the key of its disk, the disk afterwards, and the facts.
-    pub(crate) fn boot(&self, key: &str) -> Option<(String, Disk, Facts)> {
+    /// Computes the next boot of a VM: the key of its disk, the disk afterwards, and the result.
+    pub(crate) fn boot(&self, key: &str) -> Option<(String, Disk, BootResult)> {
         let resource = self.resources.get(key)?;
         let vm = resource.vm.as_ref()?;
         let disk_key = resource.text("properties.storageProfile.osDisk.managedDisk.id")?.to_ascii_lowercase();
@@ -240,12 +234,12 @@ impl World {
             revoked: &self.meta.revoked_tokens,
             profile: &self.spec.profile,
         };
-        let facts = boot(&mut disk, &machine);
-        Some((disk_key, disk, facts))
+        let result = boot(&mut disk, &machine);
+        Some((disk_key, disk, result))
     }
 
-    /// Changes what is on a machine's OS disk; `false` when there is none.
-    pub(crate) fn alter(&mut self, key: &str, change: impl FnOnce(&mut Contents)) -> bool {
+    /// Changes the contents of a VM's OS disk. Returns `false` if it has none.
+    pub(crate) fn change_contents(&mut self, key: &str, change: impl FnOnce(&mut Contents)) -> bool {
         let disk = self.resources.get(key).filter(|resource| resource.vm.is_some());
         let disk = disk.and_then(|resource| resource.text("properties.storageProfile.osDisk.managedDisk.id"));
         let Some(disk) = disk.map(str::to_ascii_lowercase) else { return false };

@@ -1,10 +1,10 @@
-//! What is on an OS disk, as far as anybody asks: software, credentials, identity. Copies of a disk carry it along.
+//! The contents of an OS disk that matter to clients: software, credentials, identity. Copies of a disk have the same contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kiln_types::{
-    Ancestor, CustomData, DiskUse, FirstBootUnit, FstabEntry, JoinCredential, Place, SecretPlace, parse_fstab,
+    Ancestor, CustomData, DiskUse, FileLine, FirstBootUnit, FstabEntry, JoinCredential, SecretPlace, parse_fstab,
 };
 use serde::{Deserialize, Serialize};
 
@@ -12,57 +12,52 @@ use super::contents_spec::{ContentsSpec, Defect};
 use super::packages;
 use super::pool::PoolSpec;
 
-/// What is on an OS disk. No secret: custom data is told by size and hash.
+/// The contents of an OS disk. They contain no secrets: custom data is represented by size and hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Contents {
-    /// The pool that the disk was first made for; empty outside the world file's pools.
+    /// The pool that the disk was first created for. Empty outside the pools of the world file.
     pub pool: String,
     /// `PRETTY_NAME` of `/etc/os-release`.
     pub os_release: String,
-    /// The kernel that it boots.
     pub kernel: String,
-    /// Kubelet's version.
     pub kubelet_version: String,
-    /// The container runtime's name and version.
+    /// Name and version of the container runtime.
     pub runtime_version: String,
     /// Installed packages by name.
     pub packages: BTreeMap<String, String>,
     /// Images that need not be pulled.
     pub cached_images: BTreeSet<String>,
-    /// How full it is.
     pub disk: DiskUse,
     /// The mounts of `/etc/fstab`.
     pub fstab: Vec<FstabEntry>,
-    /// How kubelet is to get in; none until a recipe or an image says it.
+    /// The join credential of the kubelet. None until a recipe or an image provides one.
     pub join_credential: Option<JoinCredential>,
-    /// Custom data that a first boot left.
+    /// Custom data that a first boot left behind.
     pub custom_data: CustomData,
-    /// Where a machine's own name stands in files that a clone would share.
-    pub literal_host_names: Vec<Place>,
-    /// Where an address of a machine's own is configured.
-    pub static_addresses: Vec<Place>,
-    /// The identity items that are there, each with a value that tells whose it is.
+    /// Files that contain the machine's name and that a clone would share.
+    pub literal_host_names: Vec<FileLine>,
+    /// Files that configure a static address.
+    pub static_addresses: Vec<FileLine>,
+    /// The identity items on the disk, each with a value that identifies its machine.
     pub identity: BTreeMap<String, String>,
-    /// The unit that lets a clone clean itself.
+    /// The version of the first-boot unit, which resets the identity of a clone.
     pub first_boot_unit: Option<FirstBootUnit>,
-    /// The image versions that the disk went through.
+    /// The image versions that the disk descends from.
     pub ancestry: Vec<Ancestor>,
-    /// Secrets that lie on it besides credential and custom data.
+    /// Secrets in addition to credential and custom data.
     pub secrets: Vec<SecretPlace>,
-    /// What is wrong with it.
     pub defects: BTreeSet<Defect>,
-    /// Grows with every boot: the one thing that a boot may change on a machine that is no clone.
+    /// The number of boots. On a machine that is not a clone, a boot changes nothing else.
     pub logs: u64,
-    /// The machine whose disk it is: it booted from it, and nothing has made it anybody else's since. Empty before the first boot.
+    /// The VM that last booted from the disk and whose identity it has. Empty before the first boot.
     pub owner: String,
-    /// Kubelet has a certificate of its own and needs no credential to come back.
+    /// Whether the kubelet has its own certificate and needs no join credential.
     pub joined: bool,
 }
 
 impl Default for Contents {
-    /// An image as it was published with kamino's walkthrough: Ubuntu 18.04 of January 2021. Kubelet is of the version whose API the
-    /// embedded server speaks.
+    /// The image of kamino's walkthrough: Ubuntu 18.04 of January 2021. The kubelet has the version of the embedded API server.
     fn default() -> Self {
         Self {
             pool: String::new(),
@@ -95,19 +90,19 @@ impl Default for Contents {
 }
 
 impl Contents {
-    /// The host name on the disk: what kubelet registers under.
+    /// The host name on the disk, which the kubelet registers with.
     pub fn host_name(&self) -> Option<&str> {
         self.identity.get("host-name").map(String::as_str)
     }
 
-    /// An image of a pool before any machine booted from it.
-    pub(crate) fn of_image(pool: Option<&PoolSpec>) -> Self {
+    /// An image of a pool before the first boot.
+    pub(crate) fn from_image(pool: Option<&PoolSpec>) -> Self {
         let mut contents = Self::default();
         let Some(pool) = pool else { return contents };
         contents.pool.clone_from(&pool.name);
         contents.overlay(&pool.contents, pool);
         if pool.has_recipe() {
-            // The recipe brings it.
+            // The recipe provides it.
             contents.join_credential = None;
         } else {
             contents.join_credential.get_or_insert_with(default_credential);
@@ -115,7 +110,7 @@ impl Contents {
         contents
     }
 
-    /// Changes what a part of the world file says, and nothing else.
+    /// Applies the fields that a part of the world file sets.
     pub(crate) fn overlay(&mut self, with: &ContentsSpec, pool: &PoolSpec) {
         fn set<T: Clone>(field: &mut T, value: Option<&T>) {
             if let Some(value) = value {
@@ -147,7 +142,7 @@ impl Contents {
         }
     }
 
-    /// Installs what the distribution offers to this pool, and has the pool's images pulled.
+    /// Installs all updates that are available to this pool, and pulls the pool's images.
     pub(crate) fn patch(&mut self, pool: &PoolSpec) {
         if let Some(kernel) = &pool.updates.kernel {
             self.kernel.clone_from(kernel);
@@ -156,20 +151,20 @@ impl Contents {
         self.cached_images.extend(pool.images.iter().cloned());
     }
 
-    /// How many packages the distribution has newer for this pool.
-    pub(crate) fn behind(&self, pool: &PoolSpec) -> u32 {
+    /// The number of outdated packages.
+    pub(crate) fn outdated_packages(&self, pool: &PoolSpec) -> u32 {
         let newer = |(name, version): &(&String, &String)| self.packages.get(*name) != Some(*version);
         u32::try_from(pool.updates.packages.iter().filter(newer).count()).unwrap_or(u32::MAX)
     }
 
-    /// How many of the pool's images would have to be pulled.
-    pub(crate) fn to_pull(&self, pool: &PoolSpec) -> u32 {
+    /// The number of the pool's images that are missing.
+    pub(crate) fn missing_images(&self, pool: &PoolSpec) -> u32 {
         let missing = pool.images.iter().filter(|image| !self.cached_images.contains(*image)).count();
         u32::try_from(missing).unwrap_or(u32::MAX)
     }
 }
 
-/// What AKS Engine's custom data writes.
+/// The credential that the custom data of AKS Engine writes.
 pub(crate) fn default_credential() -> JoinCredential {
     JoinCredential::StaticClientCertificate { path: "/etc/kubernetes/certs/client.crt".to_owned() }
 }
@@ -179,14 +174,14 @@ pub(crate) fn default_credential() -> JoinCredential {
 pub(crate) struct Disk {
     #[serde(with = "shared")]
     pub(crate) contents: Arc<Contents>,
-    /// base64, as ARM got it.
+    /// In base64, as sent to ARM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) custom_data: Option<String>,
 }
 
 impl Disk {
-    pub(crate) fn of_image(pool: Option<&PoolSpec>) -> Self {
-        Self { contents: Arc::new(Contents::of_image(pool)), custom_data: None }
+    pub(crate) fn from_image(pool: Option<&PoolSpec>) -> Self {
+        Self { contents: Arc::new(Contents::from_image(pool)), custom_data: None }
     }
 
     pub(crate) fn change(&mut self) -> &mut Contents {
@@ -194,7 +189,7 @@ impl Disk {
     }
 }
 
-/// Contents are shared in memory and written out one by one.
+/// Serialization of shared contents. Copies share them in memory, and each is written out in full.
 mod shared {
     use std::sync::Arc;
 

@@ -1,92 +1,88 @@
-//! What a world file says of disks: of all in a pool, and of single ones.
+//! Disk contents in the world file, for a whole pool or for single instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_types::{DiskUse, JoinCredential, Place, SecretPlace};
+use kiln_types::{DiskUse, FileLine, JoinCredential, SecretPlace};
 use serde::{Deserialize, Serialize};
 
-/// Facts of a disk that differ from the default ones. What is not said stays.
+/// Overrides of the default disk contents. Unset fields keep the default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ContentsSpec {
-    /// Everything that the pool's `updates` and `images` name is there.
+    /// Whether all of the pool's `updates` are installed and its `images` pulled.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub patched: bool,
     /// `PRETTY_NAME` of `/etc/os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os_release: Option<String>,
-    /// The kernel that it boots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Kubelet's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_version: Option<String>,
-    /// The container runtime's name and version.
+    /// Name and version of the container runtime.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_version: Option<String>,
-    /// Packages that are added or have another version.
+    /// Packages to add or to set to another version.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub packages: BTreeMap<String, String>,
     /// Images that need not be pulled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_images: Option<BTreeSet<String>>,
-    /// How full it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskUse>,
     /// `/etc/fstab` as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fstab: Option<String>,
-    /// How kubelet gets in. In a pool: what its recipe, or its image where there is no recipe, brings.
+    /// The join credential. For a pool: the credential of its recipe, or of its image if it has no recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join_credential: Option<JoinCredential>,
-    /// Where a machine's own name stands.
+    /// Files that contain the machine's name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub literal_host_names: Option<Vec<Place>>,
-    /// Where an address of a machine's own is configured.
+    pub literal_host_names: Option<Vec<FileLine>>,
+    /// Files that configure a static address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub static_addresses: Option<Vec<Place>>,
-    /// The version of the first-boot unit that is there.
+    pub static_addresses: Option<Vec<FileLine>>,
+    /// The version of the installed first-boot unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_boot_unit: Option<String>,
-    /// Secrets besides credential and custom data.
+    /// Secrets in addition to credential and custom data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Vec<SecretPlace>>,
-    /// What is wrong with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defects: Option<BTreeSet<Defect>>,
 }
 
-/// What the distribution and the pods of a pool ask for by now.
+/// The updates that are available to a pool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Updates {
     /// The newest kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The newest version of each package that has one newer than the image's.
+    /// The newest version of each outdated package.
     pub packages: BTreeMap<String, String>,
 }
 
-/// A fault of a disk. Those of clones spare the machine that they were planted on, and stay with a clone for good.
+/// A defect of a disk. Clone defects do not affect the machine they are set on, and stay on its clones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Defect {
-    /// From the next boot on kubelet registers and its node never becomes Ready.
+    /// After the next boot the kubelet registers, but its node never becomes Ready.
     NeverReady,
     /// The same, on clones.
     CloneNeverReady,
-    /// From the next boot on no boot ends.
+    /// No later boot finishes.
     NeverBoots,
     /// The same, on clones.
     CloneNeverBoots,
-    /// What `/etc/fstab` names by UUID and does not let fail is not attached: boots end in emergency mode. Every clone of a disk with
-    /// such a line has it.
+    /// A required `/etc/fstab` entry by UUID is not attached, so boots end in emergency mode. Every clone of a disk with such an entry has
+    /// this defect.
     MountMissing,
 }
 
 impl Defect {
-    /// What it is on a clone.
-    pub(crate) fn on_a_clone(self) -> Self {
+    /// Returns the defect that a clone has.
+    pub(crate) fn for_clone(self) -> Self {
         match self {
             Self::NeverReady | Self::CloneNeverReady => Self::NeverReady,
             Self::NeverBoots | Self::CloneNeverBoots => Self::NeverBoots,

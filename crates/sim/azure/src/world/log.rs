@@ -1,17 +1,17 @@
-//! How a world is kept: one line per commit, with the records that it changed.
+//! Persistence of the simulated state: one line per commit, with the changed records.
 
 use jiff::Timestamp;
-use kiln_sim_store::{Kept, Table};
+use kiln_sim_store::{Persistent, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Meta, World};
+use super::{Globals, World};
 
-/// One commit.
+/// A commit as written to the journal.
 #[derive(Serialize, Deserialize)]
 struct Line<'a> {
     now: Timestamp,
-    meta: Meta,
+    meta: Globals,
     /// Table, key, and the record or null.
     #[serde(borrow)]
     changes: Vec<(char, String, Option<&'a RawValue>)>,
@@ -19,7 +19,7 @@ struct Line<'a> {
 
 type Change = (char, String, Option<Box<RawValue>>);
 
-impl Kept for World {
+impl Persistent for World {
     fn replay(&mut self, line: &str) -> Result<(), serde_json::Error> {
         fn put<T: for<'a> Deserialize<'a>>(
             table: &mut Table<T>,
@@ -44,7 +44,7 @@ impl Kept for World {
         Ok(())
     }
 
-    fn changes(&mut self) -> Option<Vec<u8>> {
+    fn take_changes(&mut self) -> Option<Vec<u8>> {
         let mut all = Vec::new();
         take('g', &mut self.groups, &mut all);
         take('r', &mut self.resources, &mut all);
@@ -53,7 +53,7 @@ impl Kept for World {
         (!all.is_empty()).then(|| encode(self, &all))
     }
 
-    fn everything(&self) -> Vec<u8> {
+    fn full_state(&self) -> Vec<u8> {
         let mut all = Vec::new();
         snapshot('g', &self.groups, &mut all);
         snapshot('r', &self.resources, &mut all);
@@ -64,7 +64,7 @@ impl Kept for World {
 }
 
 fn raw<T: Serialize>(record: &T) -> Box<RawValue> {
-    serde_json::value::to_raw_value(record).expect("records have text keys only")
+    serde_json::value::to_raw_value(record).expect("records have string keys")
 }
 
 fn snapshot<T: Serialize>(table: char, records: &Table<T>, into: &mut Vec<Change>) {
@@ -77,5 +77,5 @@ fn take<T: Serialize>(table: char, records: &mut Table<T>, into: &mut Vec<Change
 
 fn encode(world: &World, changes: &[Change]) -> Vec<u8> {
     let changes = changes.iter().map(|(table, key, record)| (*table, key.clone(), record.as_deref())).collect();
-    serde_json::to_vec(&Line { now: world.now, meta: world.meta.clone(), changes }).expect("a line has text keys only")
+    serde_json::to_vec(&Line { now: world.now, meta: world.meta.clone(), changes }).expect("a commit has string keys")
 }

@@ -1,5 +1,5 @@
-//! The state of the embedded Azure and of the machines in it. Nothing here waits or does I/O: time comes in from outside, and what
-//! changed is handed out as one record to be logged.
+//! The simulated state: resources, operations, events and VMs. This module does no I/O and does not wait. Time is an argument, and changes
+//! are collected for the journal.
 
 pub(crate) mod boot;
 pub(crate) mod contents;
@@ -25,12 +25,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::arm::id::ResourceId;
-use crate::arm::kind::Kind;
-use operation::{Event, Fate, Operation};
+use crate::arm::kind::ResourceKind;
+use operation::{Event, Operation, PlannedOutcome};
 use resource::Resource;
 use spec::WorldSpec;
 
-/// Everything there is.
+/// The whole simulated state.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) spec: Arc<WorldSpec>,
@@ -39,12 +39,12 @@ pub(crate) struct World {
     pub(crate) resources: Table<Resource>,
     pub(crate) operations: Table<Operation>,
     pub(crate) agenda: Table<Event>,
-    pub(crate) meta: Meta,
-    /// Which machine has which address; follows from `resources`.
+    pub(crate) meta: Globals,
+    /// Index of addresses, derived from `resources`.
     addresses: HashMap<Ipv4Addr, String>,
-    /// What the fault plan has in store for the operation that the call under way starts.
-    pub(crate) fate: Fate,
-    /// Keep what a resource was before its last write, for stale reads.
+    /// The planned outcome of the operation that the current request starts.
+    pub(crate) planned_outcome: PlannedOutcome,
+    /// Whether to keep the previous version of a resource, for stale reads.
     pub(crate) keep_previous: bool,
 }
 
@@ -56,13 +56,13 @@ pub(crate) struct Group {
     pub(crate) body: Map<String, Value>,
 }
 
-/// Counters.
+/// State outside the tables.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Meta {
+pub(crate) struct Globals {
     pub(crate) ids: Ids,
     pub(crate) sequence: u64,
     pub(crate) machines: u32,
-    /// Bootstrap tokens that let nobody in any more.
+    /// Revoked bootstrap tokens.
     #[serde(default)]
     pub(crate) revoked_tokens: BTreeSet<TokenId>,
 }
@@ -77,14 +77,14 @@ impl World {
             resources: Table::default(),
             operations: Table::default(),
             agenda: Table::default(),
-            meta: Meta { ids: Ids::new(seed), sequence: 0, machines: 0, revoked_tokens },
+            meta: Globals { ids: Ids::new(seed), sequence: 0, machines: 0, revoked_tokens },
             addresses: HashMap::new(),
-            fate: Fate::Normal,
+            planned_outcome: PlannedOutcome::Normal,
             keep_previous: false,
         }
     }
 
-    /// Runs what is due until `now`, or everything there is when the events move the clock.
+    /// Runs everything that is due until `now`, or all events if they move the clock.
     pub(crate) fn advance(&mut self, now: Option<Timestamp>) {
         while let Some((key, event)) = self.agenda.first() {
             let due = event.at;
@@ -101,18 +101,18 @@ impl World {
         }
     }
 
-    /// A sequence number, for keys that must sort by age.
+    /// Returns a sequence number, for keys that sort by age.
     pub(crate) fn sequence(&mut self) -> u64 {
         self.meta.sequence += 1;
         self.meta.sequence
     }
 
-    /// The machine that has this address.
+    /// The VM with this address.
     pub(crate) fn machine_at(&self, address: Ipv4Addr) -> Option<&str> {
         self.addresses.get(&address).map(String::as_str)
     }
 
-    /// The machine with this VM name or computer name.
+    /// The VM with this VM name or computer name.
     pub(crate) fn machine_named(&self, name: &str) -> Option<&str> {
         self.resources
             .iter()
@@ -125,14 +125,14 @@ impl World {
             .map(|(key, _)| key)
     }
 
-    /// Takes a machine's address into the books.
+    /// Adds the address of a VM to the index.
     pub(crate) fn index_one(&mut self, key: &str) {
         if let Some(vm) = self.resources.get(key).and_then(|resource| resource.vm.as_ref()) {
             self.addresses.insert(vm.address, key.to_owned());
         }
     }
 
-    /// Removes a resource and all that is below it.
+    /// Removes a resource and its children.
     pub(crate) fn remove(&mut self, key: &str) {
         let below: Vec<String> = self.resources.below(&format!("{key}/")).map(|(key, _)| key.to_owned()).collect();
         for key in below.iter().map(String::as_str).chain([key]) {
@@ -142,12 +142,12 @@ impl World {
         }
     }
 
-    /// A free address for a new machine.
+    /// Returns an unused address for a new VM.
     pub(crate) fn free_address(&mut self) -> Ipv4Addr {
         loop {
             let address = self.spec.address_prefix.address(self.meta.machines);
             self.meta.machines += 1;
-            // The world may not be larger than its network; `WorldSpec` limits pools, so this ends.
+            // `WorldSpec` limits the size of pools, so an address is always found.
             if !self.addresses.contains_key(&address) {
                 return address;
             }
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// The children of a resource of one kind, in key order.
-    pub(crate) fn children(&self, parent: &ResourceId, kind: Kind) -> Vec<&Resource> {
+    pub(crate) fn children(&self, parent: &ResourceId, kind: ResourceKind) -> Vec<&Resource> {
         let prefix = parent.child(kind, "").key();
         self.resources
             .below(&prefix)
@@ -164,7 +164,7 @@ impl World {
             .collect()
     }
 
-    /// Restores the books after the tables were filled from a log.
+    /// Rebuilds the index after replaying the journal.
     pub(crate) fn index(&mut self) {
         self.addresses = self
             .resources

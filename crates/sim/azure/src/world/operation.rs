@@ -1,17 +1,17 @@
-//! Long operations and the agenda of what happens when.
+//! Long-running operations and the queue of future events.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::World;
-use super::boot::Facts;
+use super::boot::BootResult;
 use super::profile::seconds;
-use super::resource::State;
+use super::resource::ProvisioningState;
 use super::vm::Power;
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
 
-/// A long operation.
+/// A long-running operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Operation {
     pub(crate) id: String,
@@ -19,67 +19,67 @@ pub(crate) struct Operation {
     pub(crate) location: String,
     pub(crate) started: Timestamp,
     pub(crate) ends: Timestamp,
-    pub(crate) fate: Fate,
+    pub(crate) planned_outcome: PlannedOutcome,
     /// `None` while it runs.
     pub(crate) outcome: Option<Result<(), ArmError>>,
-    /// Keys of the resources that it holds until it ends.
+    /// Keys of the resources that it locks until it ends.
     holds: Vec<String>,
     effects: Vec<Effect>,
-    /// Whether the `Location` URL gives the resource when all is done.
+    /// Whether the `Location` URL returns the resource in the end.
     pub(crate) returns_resource: bool,
 }
 
-/// What the fault plan makes of an operation.
+/// The outcome that the fault plan sets for an operation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) enum Fate {
+pub(crate) enum PlannedOutcome {
     #[default]
     Normal,
-    /// It works and says that it did not.
-    FailsAfterAll(ArmError),
-    /// It does not work.
+    /// The effects are applied, but the operation reports this error.
+    FailsAfterApplying(ArmError),
+    /// The operation fails without effects.
     Fails(ArmError),
 }
 
-/// What an operation does when it ends well.
+/// The effect of a successful operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Effect {
     /// `provisioningState` becomes `Succeeded`.
     Settle(String),
-    /// The resource and all below it are gone.
+    /// Deletes the resource and its children.
     Remove(String),
-    /// The resource group and all in it are gone.
+    /// Deletes the resource group with all resources.
     RemoveGroup(String),
     PowerOn(String),
     PowerOff(String, Power),
-    /// The instance takes its scale set's model.
+    /// Applies the model of the scale set to the instance.
     Upgrade(String),
-    /// The instance gets a new OS disk from the image that it has.
+    /// Gives the instance a new OS disk from its image.
     Reimage(String),
 }
 
-/// Something that happens at a time.
+/// A future event.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) at: Timestamp,
-    pub(crate) what: What,
+    pub(crate) what: EventAction,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum What {
+pub(crate) enum EventAction {
     Finish {
         operation: String,
     },
-    /// One step of an operation that takes several; it does not happen when the operation is to fail.
+    /// One step of a longer operation. It is skipped if the operation is planned to fail.
     Step {
         operation: String,
         effect: Effect,
     },
-    /// A machine's boot has come to its end: nothing to do, but the clock of an instant world goes there.
+    /// The end of a boot. It has no effect, but the clock of an `instant` simulation advances to it.
     Booted,
 }
 
-/// How an operation is begun.
-pub(crate) struct Begin<'a> {
+/// The parameters of a new operation.
+pub(crate) struct NewOperation<'a> {
     pub(crate) target: &'a ResourceId,
     pub(crate) seconds: f64,
     pub(crate) holds: Vec<String>,
@@ -87,14 +87,14 @@ pub(crate) struct Begin<'a> {
     pub(crate) returns_resource: bool,
 }
 
-impl<'a> Begin<'a> {
-    /// An operation on one resource that ends with it settled.
+impl<'a> NewOperation<'a> {
+    /// An operation on one resource that ends in `Succeeded`.
     pub(crate) fn settling(target: &'a ResourceId, seconds: f64) -> Self {
         let key = target.key();
         Self { target, seconds, holds: vec![key.clone()], effects: vec![Effect::Settle(key)], returns_resource: true }
     }
 
-    /// An operation that ends with the resource gone.
+    /// An operation that deletes the resource.
     pub(crate) fn removing(target: &'a ResourceId, seconds: f64) -> Self {
         let key = target.key();
         Self { target, seconds, holds: vec![key.clone()], effects: vec![Effect::Remove(key)], returns_resource: false }
@@ -102,25 +102,25 @@ impl<'a> Begin<'a> {
 }
 
 impl World {
-    /// Refuses when another operation holds the resource.
-    pub(crate) fn must_be_free(&self, key: &str) -> Result<(), ArmError> {
+    /// Rejects a request while another operation locks the resource.
+    pub(crate) fn check_not_locked(&self, key: &str) -> Result<(), ArmError> {
         let Some(resource) = self.resources.get(key) else { return Ok(()) };
         let Some(operation) = resource.operation.as_ref().and_then(|id| self.operations.get(id)) else { return Ok(()) };
         let name = resource.id.name();
         let what = match resource.state {
-            State::Deleting => {
+            ProvisioningState::Deleting => {
                 format!("Operation is not allowed on resource '{name}' since it is marked for deletion.")
             }
             _ => format!(
-                "Another operation is in progress on resource '{name}'; it started at {}. Retry when it has ended.",
+                "Another operation is in progress on resource '{name}'; it started at {}. Retry after it has ended.",
                 operation.started
             ),
         };
         Err(ArmError::conflict("OperationNotAllowed", what))
     }
 
-    /// Begins an operation: it holds its resources, and its effects come when its time is over.
-    pub(crate) fn begin(&mut self, begin: Begin<'_>) -> String {
+    /// Starts an operation. It locks its resources, and its effects are applied when it ends.
+    pub(crate) fn begin(&mut self, begin: NewOperation<'_>) -> String {
         let id = self.meta.ids.uuid();
         let ends = self.now + seconds(begin.seconds);
         for key in &begin.holds {
@@ -135,63 +135,65 @@ impl World {
             location: location.filter(|name| !name.is_empty()).unwrap_or_else(|| self.spec.location.clone()),
             started: self.now,
             ends,
-            fate: std::mem::take(&mut self.fate),
+            planned_outcome: std::mem::take(&mut self.planned_outcome),
             outcome: None,
             holds: begin.holds,
             effects: begin.effects,
             returns_resource: begin.returns_resource,
         };
         self.operations.insert(id.clone(), operation);
-        self.at(ends, What::Finish { operation: id.clone() });
+        self.at(ends, EventAction::Finish { operation: id.clone() });
         id
     }
 
-    /// Lets one effect of an operation come before its end.
+    /// Schedules one effect of an operation before its end.
     pub(crate) fn step(&mut self, operation: &str, after: SignedDuration, effect: Effect) {
-        self.at(self.now + after, What::Step { operation: operation.to_owned(), effect });
+        self.at(self.now + after, EventAction::Step { operation: operation.to_owned(), effect });
     }
 
-    /// Replaces what happened in `self` by what stood before, but for the operation: it says that all went well and changed nothing.
-    pub(crate) fn pretend(&mut self, before: Self, operation: Option<&str>) {
+    /// Restores the state before the request, except for the operation, which reports success. Implements the fault `SuccessButNotApplied`.
+    pub(crate) fn discard_changes(&mut self, before: Self, operation: Option<&str>) {
         let operation = operation.and_then(|id| self.operations.get(id)).cloned();
         let meta = self.meta.clone();
         *self = before;
         self.meta = meta;
         if let Some(operation) = operation {
-            self.at(operation.ends, What::Finish { operation: operation.id.clone() });
+            self.at(operation.ends, EventAction::Finish { operation: operation.id.clone() });
             self.operations
                 .insert(operation.id.clone(), Operation { holds: Vec::new(), effects: Vec::new(), ..operation });
         }
     }
 
-    fn at(&mut self, at: Timestamp, what: What) {
-        // Keys sort by time, and by age among equals.
+    fn at(&mut self, at: Timestamp, what: EventAction) {
+        // Keys sort by time, then by age.
         let key = format!("{:020}-{:010}", at.as_microsecond().max(0), self.sequence());
         self.agenda.insert(key, Event { at, what });
     }
 
-    pub(super) fn run(&mut self, what: What) {
+    pub(super) fn run(&mut self, what: EventAction) {
         match what {
-            What::Booted => {}
-            What::Step { operation, effect } => {
-                let works =
-                    self.operations.get(&operation).is_some_and(|operation| !matches!(operation.fate, Fate::Fails(_)));
+            EventAction::Booted => {}
+            EventAction::Step { operation, effect } => {
+                let works = self
+                    .operations
+                    .get(&operation)
+                    .is_some_and(|operation| !matches!(operation.planned_outcome, PlannedOutcome::Fails(_)));
                 if works {
                     self.apply(effect);
                 }
             }
-            What::Finish { operation } => self.finish(&operation),
+            EventAction::Finish { operation } => self.finish(&operation),
         }
     }
 
     fn finish(&mut self, id: &str) {
         let Some(operation) = self.operations.get_mut(id) else { return };
-        operation.outcome = Some(match &operation.fate {
-            Fate::Normal => Ok(()),
-            Fate::FailsAfterAll(error) | Fate::Fails(error) => Err(error.clone()),
+        operation.outcome = Some(match &operation.planned_outcome {
+            PlannedOutcome::Normal => Ok(()),
+            PlannedOutcome::FailsAfterApplying(error) | PlannedOutcome::Fails(error) => Err(error.clone()),
         });
         let (fails, holds, effects) = (
-            matches!(operation.fate, Fate::Fails(_)),
+            matches!(operation.planned_outcome, PlannedOutcome::Fails(_)),
             std::mem::take(&mut operation.holds),
             std::mem::take(&mut operation.effects),
         );
@@ -213,10 +215,10 @@ impl World {
         }
     }
 
-    /// What a failed operation leaves of a resource.
+    /// The state of a resource after a failed operation.
     fn fail(&mut self, key: &str) {
         let Some(resource) = self.resources.get_mut(key) else { return };
-        resource.state = State::Failed;
+        resource.state = ProvisioningState::Failed;
         resource.revision += 1;
         if let Some(vm) = &mut resource.vm {
             vm.power = match vm.power {
@@ -231,7 +233,7 @@ impl World {
         match effect {
             Effect::Settle(key) => {
                 if let Some(resource) = self.resources.get_mut(&key) {
-                    resource.state = State::Succeeded;
+                    resource.state = ProvisioningState::Succeeded;
                 }
             }
             Effect::Remove(key) => self.remove(&key),
@@ -256,12 +258,12 @@ impl World {
         }
     }
 
-    /// Starts a machine's boot now.
+    /// Starts the boot of a VM.
     pub(crate) fn power_on(&mut self, key: &str) {
         let (now, spec) = (self.now, self.spec.clone());
         let (disk, facts) = match self.boot(key) {
             Some((key, disk, facts)) => (Some((key, disk)), facts),
-            None => (None, Facts::default()),
+            None => (None, BootResult::default()),
         };
         if let Some((key, disk)) = disk
             && let Some(resource) = self.resources.get_mut(&key)
@@ -271,6 +273,6 @@ impl World {
         let Some(vm) = self.resources.get_mut(key).and_then(|resource| resource.vm.as_mut()) else { return };
         vm.power_on(&spec.profile, now, &facts);
         let ends = vm.boot.as_ref().map_or(now, super::vm::Boot::ends);
-        self.at(ends, What::Booted);
+        self.at(ends, EventAction::Booted);
     }
 }

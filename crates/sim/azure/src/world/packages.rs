@@ -1,5 +1,5 @@
-//! The packages of the default world: an Ubuntu 18.04 image of late 2020, and the 41 packages that kamino's walkthrough says such a node
-//! was behind in January 2021. The names are of that distribution; which of them they were is not published.
+//! The packages of the default pool: an Ubuntu 18.04 image of late 2020, and the 41 updates that kamino's walkthrough mentions for January
+//! 2021. The package names are from that distribution, but the walkthrough does not list which ones it meant.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use super::contents_spec::Updates;
 
 /// The kernel of the image.
 pub(crate) const OLD_KERNEL: &str = "5.4.0-1032-azure";
-/// The kernel of the patched node.
+/// The kernel after the update.
 const NEW_KERNEL: &str = "5.4.0-1036-azure";
 
-/// Name, version of the image, newer version.
+/// Name, version in the image, newer version.
 const BEHIND: [(&str, &str, &str); 41] = [
     ("apport", "2.20.9-0ubuntu7.20", "2.20.9-0ubuntu7.21"),
     ("apt", "1.6.12ubuntu0.1", "1.6.12ubuntu0.2"),
@@ -55,7 +55,7 @@ const BEHIND: [(&str, &str, &str); 41] = [
     ("walinuxagent", "2.2.45-0ubuntu1~18.04.1", "2.2.52-0ubuntu1~18.04.1"),
 ];
 
-/// Name and version of packages that have nothing newer.
+/// Name and version of packages without updates.
 const CURRENT: [(&str, &str); 11] = [
     ("bash", "4.4.18-2ubuntu1.2"),
     ("coreutils", "8.28-1ubuntu1"),
@@ -76,7 +76,7 @@ pub(crate) fn installed() -> BTreeMap<String, String> {
     behind.chain(CURRENT).map(|(name, version)| (name.to_owned(), version.to_owned())).collect()
 }
 
-/// What the distribution has by now.
+/// The available updates.
 pub(crate) fn updates() -> Updates {
     Updates {
         kernel: Some(NEW_KERNEL.to_owned()),
@@ -84,7 +84,7 @@ pub(crate) fn updates() -> Updates {
     }
 }
 
-/// The images that the pods of the default pool run.
+/// The images that the pods of the default pool use.
 pub(crate) fn images() -> Vec<String> {
     [
         "azure-cni-networkmonitor:v1.2.0",
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_of_the_image_is_41_packages_behind() {
+    fn image_has_41_outdated_packages() {
         let (installed, updates) = (installed(), updates());
         assert_eq!(installed.len(), BEHIND.len() + CURRENT.len());
         let behind = updates.packages.iter().filter(|(name, version)| installed.get(*name) != Some(version)).count();

@@ -1,4 +1,4 @@
-//! A pool of the world file: its scale set, and what is on the disks of its machines.
+//! A pool in the world file: its scale set, and the disk contents of its instances.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -13,18 +13,17 @@ use super::packages;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PoolSpec {
-    /// Name of the scale set; its nodes are called so too, with six characters of base 36 behind.
+    /// Name of the scale set. Its node names append six characters of base 36.
     pub name: String,
-    /// How many instances.
+    /// The number of instances.
     #[serde(default = "one")]
     pub capacity: u32,
-    /// VM size.
     #[serde(default = "default_size")]
     pub size: String,
     /// `Manual`, `Automatic` or `Rolling`.
     #[serde(default = "manual")]
     pub upgrade_policy: String,
-    /// Image reference as ARM has it.
+    /// Image reference as in ARM.
     #[serde(default = "default_image")]
     pub image: Value,
     /// Custom data as text.
@@ -33,63 +32,58 @@ pub struct PoolSpec {
     /// User data as text.
     #[serde(default)]
     pub user_data: Option<String>,
-    /// Extensions: name, publisher, type, settings.
     #[serde(default)]
     pub extensions: Vec<ExtensionSpec>,
-    /// Labels that its nodes register with, besides those that every node has.
+    /// Labels of its nodes in addition to the common ones.
     #[serde(default)]
     pub node_labels: BTreeMap<String, String>,
-    /// Taints that its nodes register with.
+    /// Taints of its nodes at registration.
     #[serde(default)]
     pub node_taints: Vec<Taint>,
-    /// What is on the disks of its machines after a first boot, where it differs from the default.
+    /// Disk contents after the first boot, where they differ from the default.
     #[serde(default)]
     pub contents: ContentsSpec,
-    /// What has become of single instances since, by their number.
+    /// Changes to single instances, by instance number.
     #[serde(default)]
     pub instances: BTreeMap<u32, ContentsSpec>,
-    /// What the distribution has newer by now.
+    /// The available package updates.
     #[serde(default)]
     pub updates: Updates,
-    /// Images that its pods run.
+    /// Images that its pods use.
     #[serde(default)]
     pub images: Vec<String>,
-    /// Tags of the scale set.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// Anything else of the scale set's `properties`, merged over the rest.
+    /// Other `properties` of the scale set, merged over the rest.
     #[serde(default)]
     pub properties: Map<String, Value>,
 }
 
-/// An extension of a scale set.
+/// An extension in the model of a scale set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExtensionSpec {
-    /// Its name, free to choose.
     pub name: String,
-    /// Publisher, `Microsoft.Azure.Extensions`.
+    /// Publisher, such as `Microsoft.Azure.Extensions`.
     pub publisher: String,
-    /// Type, `CustomScript`.
+    /// Type, such as `CustomScript`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Version of the handler.
     #[serde(default = "default_handler")]
     pub version: String,
-    /// Settings that can be read.
     #[serde(default)]
     pub settings: Map<String, Value>,
-    /// Settings that cannot.
     #[serde(default)]
     pub protected_settings: Map<String, Value>,
 }
 
-/// A taint as kubelet's flag has it: `key=value:Effect`.
+/// A taint in the format of the kubelet's flag: `key=value:Effect`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Taint {
     pub key: String,
-    /// Its value, which may be empty.
+    /// May be empty.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
@@ -99,7 +93,7 @@ impl FromStr for Taint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let error = || format!("`{text}` is not a taint such as dedicated=gpu:NoSchedule");
+        let error = || format!("`{text}` is not a taint; expected the form `dedicated=gpu:NoSchedule`");
         let (pair, effect) = text.rsplit_once(':').ok_or_else(error)?;
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         if key.is_empty() || !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
@@ -160,7 +154,7 @@ pub(super) fn default_pool() -> PoolSpec {
             cached_images: Some(["kube-proxy:v1.33.0", "pause:3.9"].map(str::to_owned).into()),
             ..ContentsSpec::default()
         },
-        // The walkthrough's donor: the one node that was patched.
+        // The walkthrough's donor is the only patched node.
         instances: BTreeMap::from([(0, ContentsSpec { patched: true, ..ContentsSpec::default() })]),
         updates: packages::updates(),
         images: packages::images(),
@@ -173,7 +167,7 @@ pub(super) fn default_pool() -> PoolSpec {
 }
 
 impl PoolSpec {
-    /// A pool that says nothing but its name.
+    /// A pool with default values.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -195,36 +189,36 @@ impl PoolSpec {
         }
     }
 
-    /// Whether custom data or a script make nodes of its machines. An image without either joins by itself.
+    /// Whether custom data or a script turns its machines into nodes. Without either the image joins by itself.
     pub(crate) fn has_recipe(&self) -> bool {
         self.custom_data.is_some()
             || self.extensions.iter().any(|extension| extension.kind.to_ascii_lowercase().contains("customscript"))
     }
 
-    /// Refuses what cannot be.
+    /// Validates the pool.
     pub(super) fn check(&self) -> Result<(), String> {
         let name_fits = (1..=64).contains(&self.name.len())
             && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
             && self.name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
         if !name_fits {
             return Err(format!(
-                ".name: `{}` must be 1 to 64 letters, digits, - or _, and start with a letter or digit",
+                ".name: `{}` must have 1 to 64 letters, digits, `-` or `_`, and start with a letter or digit",
                 self.name
             ));
         }
         if self.capacity > 1_000 {
-            return Err(format!(
-                ".capacity: {} is more than the 1000 instances that a scale set can have",
-                self.capacity
-            ));
+            return Err(format!(".capacity: {} exceeds the limit of 1000 instances per scale set", self.capacity));
         }
         if let Some(number) = self.instances.keys().find(|number| **number >= self.capacity) {
             return Err(format!(
-                ".instances: there is no instance {number}, they are numbered from 0 to capacity less one"
+                ".instances: instance {number} does not exist; instances are numbered from 0 to `capacity` - 1"
             ));
         }
         if !["Manual", "Automatic", "Rolling"].contains(&self.upgrade_policy.as_str()) {
-            return Err(format!(".upgradePolicy: `{}` is none of Manual, Automatic, Rolling", self.upgrade_policy));
+            return Err(format!(
+                ".upgradePolicy: unknown policy `{}`; expected `Manual`, `Automatic` or `Rolling`",
+                self.upgrade_policy
+            ));
         }
         Ok(())
     }

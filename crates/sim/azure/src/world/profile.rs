@@ -1,71 +1,68 @@
-//! How long things take in the world. The figures are published ones where there are any; a world file can set each.
+//! Durations of operations and boots. They are published figures where available; a world file can set each of them.
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-/// Durations of Azure's operations and of a VM's boot, in seconds of world time.
+/// Durations of Azure's operations and of a VM's boot, in simulated seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Profile {
-    /// Making a gallery. kamino's published log: 34 s.
+    /// Creation of a gallery. kamino's published log: 34 s.
     pub gallery: f64,
-    /// Making an image definition. kamino: 33 s.
+    /// Creation of an image definition. kamino: 33 s.
     pub definition: f64,
-    /// Making and replicating an image version. kamino: 5,291 s and 6,266 s.
+    /// Creation and replication of an image version. kamino: 5,291 s and 6,266 s.
     pub image_version: f64,
-    /// A change of an existing version (`excludeFromLatest`, regions). Not published.
+    /// Change of an existing version (`excludeFromLatest`, regions). Not published.
     pub version_update: f64,
-    /// A snapshot of an OS disk. kamino: 6 s.
+    /// Snapshot of an OS disk. kamino: 6 s.
     pub snapshot: f64,
-    /// A change of a scale set's model. kamino: 13 s.
+    /// Change of a scale set's model. kamino: 13 s.
     pub model_update: f64,
-    /// Until Azure has a machine running: allocation and OS disk. With `boot` it makes kamino's "ten new nodes in about 3.5 min".
+    /// Allocation and OS disk of a new VM. Together with `boot` it adds up to kamino's "ten new nodes in about 3.5 min".
     pub allocate: f64,
     /// `powerOff`. kamino: 152 s and 183 s.
     pub power_off: f64,
-    /// `start` until the machine runs. kamino's donor was away for 3 min 44 s, less the stop and the snapshot.
+    /// `start` until the VM runs. kamino's donor was absent for 3 min 44 s, which includes the stop and the snapshot.
     pub start: f64,
     /// `deallocate`. Not published.
     pub deallocate: f64,
-    /// `reimage` or an upgrade of one instance to a new image. Not published.
+    /// `reimage` or upgrade of one instance to a new image. Not published.
     pub reimage: f64,
-    /// Deleting a resource. Not published.
+    /// Deletion of a resource. Not published.
     pub delete: f64,
-    /// An instance's own update: protection, userData. Not published.
+    /// Update of an instance: protection, userData. Not published.
     pub instance_update: f64,
     /// The stages of a boot, in order.
     pub boot: Vec<Stage>,
 }
 
-/// One stage of a boot.
+/// A stage of a boot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stage {
-    /// What people call it.
     pub name: String,
-    /// How long it takes.
     pub seconds: f64,
-    /// When it takes place.
     #[serde(default)]
-    pub when: When,
+    pub when: StageCondition,
 }
 
-/// What a stage depends on.
+/// The condition for a boot stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum When {
+pub enum StageCondition {
     /// Every boot.
     #[default]
     Always,
-    /// A first boot with custom data that does something.
+    /// A first boot with custom data that has an effect.
     CustomData,
     /// A first boot with a Custom Script extension.
     Script,
-    /// Once for each image of the pool that is not on the disk; afterwards it is.
+    /// Once for each missing image of the pool, which is then present.
     Images,
-    /// Once for each package that has a newer version; afterwards it has that.
+    /// Once for each outdated package, which is then updated.
     Packages,
-    /// A boot that had packages to install.
+    /// A boot that installed packages.
     Reboot,
 }
 
@@ -86,21 +83,22 @@ impl Default for Profile {
             reimage: 60.0,
             delete: 30.0,
             instance_update: 8.0,
-            // wait-online and cloud-final are those of a published analysis of an AKS node's boot; the script is what is left of kamino's 3.5 minutes.
+            // wait-online and cloud-final are from a published boot analysis of an AKS node; the script takes the rest of kamino's 3.5
+            // minutes.
             boot: vec![
-                stage("kernel", 6.0, When::Always),
-                stage("network-online", 16.6, When::Always),
-                stage("cloud-init", 11.7, When::CustomData),
-                stage("script-extension", 130.0, When::Script),
-                stage("kubelet", 5.0, When::Always),
+                stage("kernel", 6.0, StageCondition::Always),
+                stage("network-online", 16.6, StageCondition::Always),
+                stage("cloud-init", 11.7, StageCondition::CustomData),
+                stage("script-extension", 130.0, StageCondition::Script),
+                stage("kubelet", 5.0, StageCondition::Always),
             ],
         }
     }
 }
 
 impl Profile {
-    /// The first figure that is no duration, by its name.
-    pub(crate) fn invalid(&self) -> Option<String> {
+    /// Returns the name of the first value that is not a valid duration.
+    pub(crate) fn first_invalid(&self) -> Option<String> {
         let named = [
             ("gallery", self.gallery),
             ("definition", self.definition),
@@ -118,12 +116,12 @@ impl Profile {
         ];
         let named = named.into_iter().map(|(name, seconds)| (name.to_owned(), seconds));
         let stages = self.boot.iter().map(|stage| (format!("boot stage `{}`", stage.name), stage.seconds));
-        // A year is longer than anything that Azure does.
+        // No Azure operation takes longer than a year.
         named.chain(stages).find(|(_, seconds)| !(0.0..=31_536_000.0).contains(seconds)).map(|(name, _)| name)
     }
 }
 
-/// Seconds of a profile as a duration.
+/// Converts seconds of a profile.
 pub(crate) fn seconds(value: f64) -> SignedDuration {
     SignedDuration::from_secs_f64(value)
 }

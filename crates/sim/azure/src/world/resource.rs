@@ -1,4 +1,4 @@
-//! A resource: the body that clients wrote, and what Azure adds to it.
+//! A resource: the body that clients wrote, and the fields that Azure adds.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,34 +13,34 @@ use crate::arm::id::ResourceId;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Resource {
     pub(crate) id: ResourceId,
-    /// Location, tags, sku, properties, …: as written, hidden fields included.
+    /// Location, tags, sku, properties, …: as written, including hidden fields.
     pub(crate) body: Map<String, Value>,
-    /// Changes with every write; the ETag is made of it.
+    /// Incremented by each write. The ETag is derived from it.
     pub(crate) revision: u64,
-    pub(crate) state: State,
-    /// The operation that holds it.
+    pub(crate) state: ProvisioningState,
+    /// The operation that locks it.
     pub(crate) operation: Option<String>,
     pub(crate) created: Timestamp,
     pub(crate) unique_id: String,
-    /// A scale set: which revision of the model is current. An instance: which one it was made from.
+    /// For a scale set the current revision of the model, for an instance the revision it was created from.
     #[serde(default)]
     pub(crate) model: u64,
-    /// A scale set: the id of its next instance.
+    /// For a scale set the number of its next instance.
     #[serde(default)]
     pub(crate) next: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vm: Option<Vm>,
-    /// A disk, snapshot or image version: what is on it.
+    /// For a disk, snapshot or image version its contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<Disk>,
-    /// What it was before the last write, kept only while a fault plan asks for stale reads.
+    /// The previous version. Kept only if a fault plan has stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) previous: Option<Box<Resource>>,
 }
 
 /// `provisioningState`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum ProvisioningState {
     Creating,
     Updating,
     Deleting,
@@ -48,7 +48,7 @@ pub(crate) enum State {
     Failed,
 }
 
-impl State {
+impl ProvisioningState {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Creating => "Creating",
@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Resource {
-    /// The value at a path of the body, `properties.storageProfile.osDisk`.
+    /// The value at a path of the body, such as `properties.storageProfile.osDisk`.
     pub(crate) fn at(&self, path: &str) -> Option<&Value> {
         let mut parts = path.split('.');
         let mut value = self.body.get(parts.next()?)?;
@@ -71,19 +71,19 @@ impl Resource {
         (!value.is_null()).then_some(value)
     }
 
-    /// A text of the body.
+    /// The string at a path of the body.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.at(path).and_then(Value::as_str)
     }
 
-    /// The object at a path, made where it is missing.
+    /// The object at a path of the body. Creates it if it is missing.
     pub(crate) fn object(&mut self, path: &str) -> &mut Map<String, Value> {
         path.split('.').fold(&mut self.body, |object, part| {
             let value = object.entry(part).or_insert_with(|| json!({}));
             if !value.is_object() {
                 *value = json!({});
             }
-            value.as_object_mut().expect("made an object above")
+            value.as_object_mut().expect("created above")
         })
     }
 
@@ -96,7 +96,7 @@ impl Resource {
         self.id.kind.has_etag().then(|| format!("\"{}\"", self.revision))
     }
 
-    /// Id, name, type and body as clients read them, with the state among the properties.
+    /// Id, name, type and body as clients see them, with the provisioning state.
     pub(crate) fn envelope(&self) -> Map<String, Value> {
         let mut view = self.body.clone();
         view.insert("id".to_owned(), json!(self.id.to_string()));
@@ -112,8 +112,8 @@ impl Resource {
 }
 
 impl World {
-    /// Creates a resource or replaces its body. A new one is `Creating`, whatever `state` says of an existing one.
-    pub(crate) fn put(&mut self, id: &ResourceId, body: Map<String, Value>, state: State) {
+    /// Creates a resource or replaces its body. `state` applies to an existing resource; a new one is `Creating`.
+    pub(crate) fn put(&mut self, id: &ResourceId, body: Map<String, Value>, state: ProvisioningState) {
         let key = id.key();
         if self.resources.get(&key).is_some() {
             return self.touch(&key, |resource| {
@@ -125,7 +125,7 @@ impl World {
             id: id.clone(),
             body,
             revision: 1,
-            state: State::Creating,
+            state: ProvisioningState::Creating,
             operation: None,
             created: self.now,
             unique_id: self.meta.ids.uuid(),
@@ -138,7 +138,7 @@ impl World {
         self.resources.insert(key, resource);
     }
 
-    /// Changes a resource: its ETag changes with it.
+    /// Changes a resource and its ETag.
     pub(crate) fn touch(&mut self, key: &str, change: impl FnOnce(&mut Resource)) {
         let keep = self.keep_previous;
         let Some(resource) = self.resources.get_mut(key) else { return };
@@ -150,25 +150,14 @@ impl World {
     }
 }
 
-/// Merges as ARM's PATCH does: objects leaf by leaf, `null` removes, anything else replaces.
+/// Merges a PATCH body as ARM does. ARM stores no nulls, and it replaces an image reference as a whole, because an image is named either
+/// by id or by publisher, offer and SKU.
 pub(crate) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (key, value) in patch {
-        match (value, target.get_mut(key)) {
-            (Value::Null, _) => {
-                target.remove(key);
-            }
-            // An image is named by id or by publisher, offer and sku: a new reference replaces the old one whole.
-            (Value::Object(patch), Some(Value::Object(object))) if key != "imageReference" => merge(object, patch),
-            (value, _) => {
-                let mut value = value.clone();
-                strip_nulls(&mut value);
-                target.insert(key.clone(), value);
-            }
-        }
-    }
+    kiln_types::json::merge_object(target, patch, &["imageReference"]);
+    target.values_mut().for_each(strip_nulls);
 }
 
-/// ARM does not store nulls.
+/// Removes nulls at every depth, as ARM does before it stores a body.
 pub(crate) fn strip_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -185,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_changes_its_leaves_and_replaces_an_image_reference_whole() {
+    fn patch_merges_fields_and_replaces_an_image_reference() {
         let mut body =
             json!({"a": {"b": 1, "c": 2}, "imageReference": {"publisher": "P", "sku": "s"}, "tags": {"x": "1"}});
         let patch = json!({"a": {"b": 3}, "imageReference": {"id": "I", "sku": null}, "tags": {"x": null, "y": "2"}});

@@ -1,8 +1,8 @@
-//! Who calls, and what a role lets them do.
+//! Callers and their permissions.
 
 use serde::{Deserialize, Serialize};
 
-/// A caller, known by its token.
+/// The caller of a request.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Principal {
     pub(crate) client_id: String,
@@ -10,19 +10,19 @@ pub(crate) struct Principal {
     pub(crate) tenant: String,
     /// Action patterns that its roles grant.
     pub(crate) actions: Vec<String>,
-    /// Action patterns that are taken away again.
+    /// Action patterns that its roles exclude.
     pub(crate) not_actions: Vec<String>,
 }
 
 impl Principal {
-    /// Whether its roles grant `action`.
-    pub(crate) fn may(&self, action: &str) -> bool {
+    /// Returns whether its roles grant `action`.
+    pub(crate) fn is_allowed(&self, action: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, action));
         any(&self.actions) && !any(&self.not_actions)
     }
 }
 
-/// Azure's action patterns: `*` stands for any run of characters, case does not matter.
+/// Matches Azure's action patterns: `*` matches any characters, case is ignored.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_ascii_lowercase(), text.to_ascii_lowercase());
     let mut pieces = pattern.split('*');
@@ -51,10 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_away_is_not_granted() {
+    fn not_actions_are_not_granted() {
         let caller =
             Principal { actions: vec!["*".into()], not_actions: vec!["*/delete".into()], ..Principal::default() };
-        assert!(caller.may("Microsoft.Compute/disks/write"));
-        assert!(!caller.may("Microsoft.Compute/disks/delete"));
+        assert!(caller.is_allowed("Microsoft.Compute/disks/write"));
+        assert!(!caller.is_allowed("Microsoft.Compute/disks/delete"));
     }
 }

@@ -1,4 +1,4 @@
-//! The world file: what the embedded Azure holds when it starts.
+//! The world file: the initial contents of the embedded Azure.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -13,48 +13,43 @@ use super::profile::Profile;
 use crate::compute::community::CommunityImage;
 use crate::yaml;
 
-/// A world, as its file tells it. Every field has a default: an empty file is the default world.
+/// The contents of a world file. Every field has a default, so an empty file is valid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct WorldSpec {
     /// The tenant that issues tokens.
     pub tenant_id: String,
-    /// The subscription that everything is in.
+    /// The subscription of all resources.
     pub subscription_id: String,
-    /// Its name in lists.
     pub subscription_name: String,
-    /// Subscriptions of other tenants: known, and closed to this tenant's tokens.
+    /// Subscriptions of other tenants. They exist, but reject this tenant's tokens.
     pub foreign_subscriptions: Vec<ForeignSubscription>,
-    /// The resource group that the pools are in.
+    /// The resource group of the pools.
     pub resource_group: String,
     pub location: String,
-    /// The regions of this Azure.
     pub regions: Vec<Region>,
-    /// Service principals.
     pub clients: Vec<Client>,
-    /// The managed identity of all machines.
+    /// The managed identity of all VMs.
     pub identity: Identity,
-    /// The network that machines get their addresses from.
+    /// The network that VMs get their addresses from.
     pub address_prefix: Subnet,
-    /// Scale sets.
     pub pools: Vec<PoolSpec>,
-    /// Any other resources, by type and name.
+    /// Other resources, by type and name.
     pub resources: Vec<ResourceSpec>,
-    /// Images that others publish.
+    /// Community images.
     pub community_images: Vec<CommunityImage>,
-    /// Ids of bootstrap tokens that let nobody in any more.
+    /// Ids of revoked bootstrap tokens.
     pub revoked_tokens: BTreeSet<TokenId>,
-    /// How long things take.
     pub profile: Profile,
-    /// Whether ARM counts requests. Unset: yes, except with `--speed instant`.
+    /// Whether ARM limits the request rate. Default: yes, except with `--speed instant`.
     pub throttling: Option<bool>,
     /// Items per page of a list.
     pub page_size: usize,
-    /// Life of a token in wall seconds.
+    /// Lifetime of a token in seconds of wall time.
     pub token_lifetime: u32,
 }
 
-/// A subscription that belongs to another tenant.
+/// A subscription of another tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForeignSubscription {
@@ -63,13 +58,13 @@ pub struct ForeignSubscription {
     pub tenant_id: String,
 }
 
-/// A region.
+/// An Azure region and whether it has availability zones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Region {
-    /// `westus2`.
+    /// Name, such as `westus2`.
     pub name: String,
-    /// Whether it has zones, and with them zone-redundant storage.
+    /// Whether it has zones, and therefore zone-redundant storage.
     #[serde(default)]
     pub zones: bool,
 }
@@ -81,45 +76,44 @@ pub struct Client {
     /// Application id.
     pub client_id: String,
     pub client_secret: String,
-    /// Assertions that are taken in the secret's place: the service account tokens of a workload.
+    /// Assertions that are accepted instead of the secret: service account tokens of a workload identity.
     #[serde(default)]
     pub federated_tokens: Vec<String>,
     /// Object id of the principal.
     #[serde(default = "default_object_id")]
     pub object_id: String,
     /// Granted actions.
-    #[serde(default = "everything")]
+    #[serde(default = "all_actions")]
     pub actions: Vec<String>,
-    /// Actions taken away.
+    /// Excluded actions.
     #[serde(default)]
     pub not_actions: Vec<String>,
 }
 
-/// The identity that machines have.
+/// The identity of VMs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Identity {
     /// Application id.
     pub client_id: String,
-    /// Object id.
     pub object_id: String,
     /// Granted actions.
     pub actions: Vec<String>,
-    /// Actions taken away.
+    /// Excluded actions.
     pub not_actions: Vec<String>,
 }
 
-/// Any resource, made by a PUT when the world starts.
+/// A resource that is created by a PUT at the start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceSpec {
-    /// Path below the resource group's providers: `Microsoft.Network/virtualNetworks/net`.
+    /// Path below the resource group's providers, such as `Microsoft.Network/virtualNetworks/net`.
     pub path: String,
     /// The body of the PUT.
     pub body: Map<String, Value>,
 }
 
-/// An IPv4 network, `10.240.0.0/16`.
+/// An IPv4 network, such as `10.240.0.0/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet {
     base: Ipv4Addr,
@@ -127,7 +121,7 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// The address with this number, counted round inside the network.
+    /// Returns the address with this number, wrapping around within the network.
     pub(crate) fn address(self, number: u32) -> Ipv4Addr {
         let hosts = (1u64 << (32 - self.bits)) - 1;
         let offset = u32::try_from(u64::from(number) % hosts + 1).unwrap_or(1);
@@ -161,7 +155,7 @@ impl<'de> Deserialize<'de> for Subnet {
     }
 }
 
-fn everything() -> Vec<String> {
+fn all_actions() -> Vec<String> {
     vec!["*".to_owned()]
 }
 fn default_object_id() -> String {
@@ -172,14 +166,14 @@ impl Default for Identity {
         Self {
             client_id: "0b7f41f1-7c0e-4d39-9b45-2f43a6f6a403".to_owned(),
             object_id: "d9f1c8c0-1d3c-4a0f-8d7a-70a9a0a3b404".to_owned(),
-            actions: everything(),
+            actions: all_actions(),
             not_actions: Vec::new(),
         }
     }
 }
 
 impl Default for WorldSpec {
-    /// One group with a pool of ten nodes, named as in kamino's published walkthrough.
+    /// One resource group with a pool of ten nodes, named as in kamino's published walkthrough.
     fn default() -> Self {
         let region = |name: &str, zones| Region { name: name.to_owned(), zones };
         Self {
@@ -200,7 +194,7 @@ impl Default for WorldSpec {
                 client_secret: "embedded-azure-is-not-a-secret".to_owned(),
                 federated_tokens: Vec::new(),
                 object_id: default_object_id(),
-                actions: everything(),
+                actions: all_actions(),
                 not_actions: Vec::new(),
             }],
             identity: Identity::default(),
@@ -218,7 +212,7 @@ impl Default for WorldSpec {
 }
 
 impl WorldSpec {
-    /// Reads a world file (YAML, or JSON which is YAML too). `name` stands in messages.
+    /// Parses a world file (YAML or JSON). `name` is used in error messages.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let spec: Self = yaml::parse(name, text)?;
         spec.check().map_err(|problem| format!("{name}: {problem}"))?;
@@ -230,12 +224,12 @@ impl WorldSpec {
             return Err(format!("location: `{}` is not one of the regions", self.location));
         }
         if self.clients.is_empty() {
-            return Err("clients: at least one is needed to log in".to_owned());
+            return Err("clients: at least one client is required to log in".to_owned());
         }
         if self.page_size == 0 {
             return Err("pageSize: must be at least 1".to_owned());
         }
-        if let Some(name) = self.profile.invalid() {
+        if let Some(name) = self.profile.first_invalid() {
             return Err(format!("profile: `{name}` must be from 0 to 31536000 seconds"));
         }
         for (index, pool) in self.pools.iter().enumerate() {
@@ -250,21 +244,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_key_is_named_with_its_place() {
+    fn unknown_key_error_has_the_position() {
         let error =
             WorldSpec::parse("w.yaml", "location: westus2\npools:\n- name: a\n  capcity: 3\n").expect_err("a typo");
         assert!(error.contains("w.yaml") && error.contains("capcity") && error.contains('4'), "{error}");
     }
 
     #[test]
-    fn values_that_cannot_be_are_named_with_their_path() {
+    fn invalid_value_errors_have_the_path() {
         for (text, place) in [
             ("location: mars\n", "location"),
             ("clients: []\n", "clients"),
             ("pools: [{name: '-x'}]\n", "pools[0].name"),
             ("pools: [{name: x, capacity: 5000}]\n", "pools[0].capacity"),
             ("pools: [{name: x, upgradePolicy: Never}]\n", "pools[0].upgradePolicy"),
-            ("pools: [{name: x, capacity: 2, instances: {2: {patched: true}}}]\n", "there is no instance 2"),
+            ("pools: [{name: x, capacity: 2, instances: {2: {patched: true}}}]\n", "instance 2 does not exist"),
             ("pools: [{name: x, contents: {kernl: 5}}]\n", "kernl"),
             ("revokedTokens: [abcdef.0123456789abcdef]\n", "not the id of a bootstrap token"),
             ("profile: {snapshot: -1}\n", "snapshot"),
@@ -278,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_the_default_world_and_it_survives_a_round_trip() {
+    fn empty_file_is_the_default_and_round_trips() {
         let spec = WorldSpec::parse("w", "").expect("the default");
         assert_eq!(spec.pools[0].name, "k8s-agentpool1-26100436-vmss");
         let text = serde_json::to_string(&spec).expect("json");
@@ -286,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_stay_inside_their_network() {
+    fn addresses_stay_within_the_network() {
         let net: Subnet = "127.77.0.0/24".parse().expect("a network");
         assert_eq!(net.address(0), Ipv4Addr::new(127, 77, 0, 1));
         assert_eq!(net.address(254), Ipv4Addr::new(127, 77, 0, 255));

@@ -1,4 +1,4 @@
-//! A virtual machine as the world runs it: power, boot, identity, and what it was told.
+//! The runtime state of a VM: power, boots, identity and reports.
 
 use std::net::Ipv4Addr;
 
@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::boot::Facts;
-use super::profile::{Profile, When, seconds};
+use super::boot::BootResult;
+use super::profile::{Profile, StageCondition, seconds};
 
-/// A machine, of a scale set or standing alone.
-#[expect(clippy::struct_field_names, reason = "`vmId` is what Azure and DMI call it")]
+/// A VM, in a scale set or standalone.
+#[expect(clippy::struct_field_names, reason = "Azure and DMI use the name `vmId`")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Vm {
     pub(crate) vm_id: String,
@@ -18,22 +18,22 @@ pub(crate) struct Vm {
     pub(crate) computer_name: String,
     pub(crate) address: Ipv4Addr,
     pub(crate) power: Power,
-    /// The image that its OS disk was made from, to the exact version.
+    /// The exact image version of its OS disk.
     pub(crate) image: Option<String>,
-    /// base64, as ARM got it.
+    /// In base64, as sent to ARM.
     pub(crate) custom_data: Option<String>,
     pub(crate) user_data: Option<String>,
-    /// A Custom Script extension runs at first boot.
+    /// Whether a Custom Script extension runs at first boot.
     pub(crate) script: bool,
     pub(crate) boots: u32,
     pub(crate) boot: Option<Boot>,
-    /// Why the kubelet of this boot does not get in.
+    /// Why the kubelet of this boot cannot join.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cannot_join: Option<String>,
     /// Why its node does not become Ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) never_ready: Option<String>,
-    /// What the guest last told the platform.
+    /// The last report of the guest to the platform.
     pub(crate) health: Option<Value>,
     pub(crate) events: Events,
 }
@@ -44,13 +44,13 @@ pub(crate) struct Boot {
     pub(crate) started: Timestamp,
     /// Name and end of each stage.
     pub(crate) stages: Vec<(String, Timestamp)>,
-    /// Images of the pool that were not on the disk.
+    /// The number of the pool's images that were missing on the disk.
     #[serde(default)]
     pub(crate) images_to_pull: u32,
-    /// Packages that had a newer version.
+    /// The number of outdated packages.
     #[serde(default)]
     pub(crate) packages_behind: u32,
-    /// Why it does not come to its end.
+    /// Why it does not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hangs: Option<String>,
 }
@@ -61,14 +61,14 @@ impl Boot {
     }
 }
 
-/// Scheduled events of a machine.
+/// Scheduled events of a VM.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Events {
     pub(crate) incarnation: u64,
     pub(crate) list: Vec<Value>,
 }
 
-/// Power states, as Azure's status codes name them.
+/// Power states, as in Azure's status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Power {
@@ -81,7 +81,7 @@ pub(crate) enum Power {
 }
 
 impl Power {
-    /// The word in `PowerState/…`.
+    /// The suffix of `PowerState/…`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -99,15 +99,15 @@ impl Power {
 }
 
 impl Vm {
-    /// Power goes on at `now`: the stages of this boot and their ends.
-    pub(crate) fn power_on(&mut self, profile: &Profile, now: Timestamp, facts: &Facts) {
+    /// Powers the VM on and computes the stages of this boot with their ends.
+    pub(crate) fn power_on(&mut self, profile: &Profile, now: Timestamp, result: &BootResult) {
         let times = |when| match when {
-            When::Always => 1,
-            When::CustomData => u32::from(facts.custom_data),
-            When::Script => u32::from(facts.script),
-            When::Images => facts.images_to_pull,
-            When::Packages => facts.packages_behind,
-            When::Reboot => u32::from(facts.packages_behind > 0),
+            StageCondition::Always => 1,
+            StageCondition::CustomData => u32::from(result.custom_data),
+            StageCondition::Script => u32::from(result.script),
+            StageCondition::Images => result.images_to_pull,
+            StageCondition::Packages => result.packages_behind,
+            StageCondition::Reboot => u32::from(result.packages_behind > 0),
         };
         let mut at = now;
         let stages = profile.boot.iter().filter(|stage| times(stage.when) > 0).map(|stage| {
@@ -117,36 +117,35 @@ impl Vm {
         self.boot = Some(Boot {
             started: now,
             stages: stages.collect(),
-            images_to_pull: facts.images_to_pull,
-            packages_behind: facts.packages_behind,
-            hangs: facts.hangs.clone(),
+            images_to_pull: result.images_to_pull,
+            packages_behind: result.packages_behind,
+            hangs: result.hangs.clone(),
         });
-        self.cannot_join.clone_from(&facts.cannot_join);
-        self.never_ready.clone_from(&facts.never_ready);
+        self.cannot_join.clone_from(&result.cannot_join);
+        self.never_ready.clone_from(&result.never_ready);
         self.boots += 1;
         self.power = Power::Running;
         self.health = None;
     }
 
-    /// Power goes off.
     pub(crate) fn power_off(&mut self, to: Power) {
         self.power = to;
         self.boot = None;
     }
 
-    /// A new OS disk: the next boot is a first one.
+    /// Makes the next boot a first boot, after the OS disk was replaced.
     pub(crate) fn forget_boots(&mut self) {
         self.boots = 0;
         self.boot = None;
     }
 
-    /// Whether the last boot has come to its end.
+    /// Whether the last boot has finished.
     pub(crate) fn is_up(&self, now: Timestamp) -> bool {
         self.power == Power::Running
             && self.boot.as_ref().is_some_and(|boot| boot.hangs.is_none() && boot.ends() <= now)
     }
 
-    /// The part of an instance view that tells of power and guest agent.
+    /// The power and guest agent status of an instance view.
     pub(crate) fn agent(&self, now: Timestamp) -> Value {
         let ready = self.is_up(now);
         json!({
@@ -190,41 +189,41 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_takes_place_when_there_is_a_reason_for_it() {
+    fn boot_stages_depend_on_their_condition() {
         let (profile, now) = (Profile::default(), Timestamp::UNIX_EPOCH);
         let mut vm = vm();
-        vm.power_on(&profile, now, &Facts { custom_data: true, script: true, ..Facts::default() });
+        vm.power_on(&profile, now, &BootResult { custom_data: true, script: true, ..BootResult::default() });
         assert_eq!(stages(&vm), ["kernel", "network-online", "cloud-init", "script-extension", "kubelet"]);
         vm.power_off(Power::Stopped);
-        vm.power_on(&profile, now, &Facts::default());
+        vm.power_on(&profile, now, &BootResult::default());
         assert_eq!(stages(&vm), ["kernel", "network-online", "kubelet"]);
         assert!(!vm.is_up(now));
         assert!(vm.is_up(now + seconds(27.7)));
     }
 
     #[test]
-    fn catching_up_costs_by_the_piece_and_one_boot_more() {
+    fn updates_take_time_per_item_and_one_more_boot() {
         let stage = |name: &str, seconds, when| Stage { name: name.to_owned(), seconds, when };
         let boot = vec![
-            stage("pull", 4.0, When::Images),
-            stage("patches", 2.0, When::Packages),
-            stage("reboot", 30.0, When::Reboot),
-            stage("kubelet", 5.0, When::Always),
+            stage("pull", 4.0, StageCondition::Images),
+            stage("patches", 2.0, StageCondition::Packages),
+            stage("reboot", 30.0, StageCondition::Reboot),
+            stage("kubelet", 5.0, StageCondition::Always),
         ];
         let (profile, now) = (Profile { boot, ..Profile::default() }, Timestamp::UNIX_EPOCH);
         let mut vm = vm();
-        vm.power_on(&profile, now, &Facts { images_to_pull: 3, packages_behind: 41, ..Facts::default() });
+        vm.power_on(&profile, now, &BootResult { images_to_pull: 3, packages_behind: 41, ..BootResult::default() });
         let ends = |vm: &Vm| vm.boot.as_ref().expect("a boot").ends().duration_since(now).as_secs();
         assert_eq!(ends(&vm), 12 + 82 + 30 + 5);
-        vm.power_on(&profile, now, &Facts::default());
+        vm.power_on(&profile, now, &BootResult::default());
         assert_eq!((stages(&vm), ends(&vm)), (vec!["kubelet"], 5));
     }
 
     #[test]
-    fn a_boot_that_hangs_is_never_up() {
+    fn unfinished_boot_is_never_up() {
         let (profile, now) = (Profile::default(), Timestamp::UNIX_EPOCH);
         let mut vm = vm();
-        vm.power_on(&profile, now, &Facts { hangs: Some("stuck".to_owned()), ..Facts::default() });
+        vm.power_on(&profile, now, &BootResult { hangs: Some("stuck".to_owned()), ..BootResult::default() });
         assert!(!vm.is_up(now + seconds(1e6)));
     }
 }

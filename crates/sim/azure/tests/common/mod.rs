@@ -1,6 +1,6 @@
-//! A client of the embedded Azure without sockets. Every exchange is checked against Azure's OpenAPI files.
+//! A client of the embedded Azure without sockets. Each exchange is checked against Azure's OpenAPI files.
 
-#![expect(dead_code, reason = "each test binary uses its own part")]
+#![expect(dead_code, reason = "each test binary uses a part")]
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use kiln_sim_azure::{FaultPlan, Options, Reply, Sim, Speed, WorldSpec};
 use serde_json::{Value, json};
 use testkit::openapi::{Exchange, Finding, Specs};
 
-/// api-versions of the stored specifications.
+/// API versions of the stored specifications.
 pub(crate) const COMPUTE: &str = "2024-03-01";
 pub(crate) const GALLERY: &str = "2023-07-03";
 pub(crate) const DISK: &str = "2023-10-02";
@@ -21,7 +21,7 @@ pub(crate) const SUBSCRIPTIONS: &str = "2022-12-01";
 
 pub(crate) const POOL: &str = "k8s-agentpool1-26100436-vmss";
 
-/// Paths that the stored files do not describe.
+/// Paths without a stored specification.
 const WITHOUT_SPEC: [&str; 5] = [
     "/metadata/endpoints",
     "/{tenant}/oauth2/v2.0/token",
@@ -38,7 +38,7 @@ pub(crate) struct Client {
     pub(crate) sim: Sim,
     token: String,
     specs: Option<Specs>,
-    pub(crate) findings: RefCell<Vec<Finding>>,
+    findings: RefCell<Vec<Finding>>,
 }
 
 pub(crate) struct Got {
@@ -63,30 +63,30 @@ impl Got {
 
 impl Client {
     pub(crate) fn instant() -> Self {
-        Self::with(WorldSpec::default(), Options::instant(start()))
+        Self::with_options(WorldSpec::default(), Options::instant(start()))
     }
 
     pub(crate) fn faulty(faults: &str) -> Self {
         let faults = FaultPlan::parse("faults", faults).expect("a fault plan");
-        Self::with(WorldSpec::default(), Options { faults, ..Options::instant(start()) })
+        Self::with_options(WorldSpec::default(), Options { faults, ..Options::instant(start()) })
     }
 
     pub(crate) fn at_speed(factor: f64) -> Self {
-        Self::with(WorldSpec::default(), Options { speed: Speed::Factor(factor), ..Options::instant(start()) })
+        Self::with_options(WorldSpec::default(), Options { speed: Speed::Factor(factor), ..Options::instant(start()) })
     }
 
-    pub(crate) fn with(spec: WorldSpec, options: Options) -> Self {
-        Self::on(Sim::new(spec, options).expect("a world"))
+    pub(crate) fn with_options(spec: WorldSpec, options: Options) -> Self {
+        Self::for_sim(Sim::new(spec, options).expect("a simulation"))
     }
 
-    pub(crate) fn on(sim: Sim) -> Self {
+    pub(crate) fn for_sim(sim: Sim) -> Self {
         let specs = testkit::openapi::specs().cloned().map(|specs| specs.without_spec(WITHOUT_SPEC));
         let mut client = Self { sim, token: String::new(), specs, findings: RefCell::default() };
         client.login();
         client
     }
 
-    /// A new token.
+    /// Requests a new token.
     pub(crate) fn login(&mut self) {
         let spec = self.sim.spec();
         let form = format!(
@@ -107,7 +107,7 @@ impl Client {
         format!("/subscriptions/{}/resourceGroups/{}", spec.subscription_id, spec.resource_group)
     }
 
-    /// A path below the group's `Microsoft.Compute`.
+    /// A path below `Microsoft.Compute` of the resource group.
     pub(crate) fn compute(&self, rest: &str) -> String {
         format!("{}/providers/Microsoft.Compute/{rest}", self.group())
     }
@@ -133,6 +133,11 @@ impl Client {
         let value = (!bytes.is_empty()).then(|| serde_json::from_slice::<Value>(&bytes).expect("json"));
         self.check(method, &uri, body, parts.status.as_u16(), value.as_ref());
         Some(Got { status: parts.status.as_u16(), headers: parts.headers, body: value.unwrap_or_default() })
+    }
+
+    /// Returns the findings so far, for a test that violates the specifications on purpose.
+    pub(crate) fn take_findings(&self) -> Vec<String> {
+        self.findings.take().iter().map(ToString::to_string).collect()
     }
 
     fn check(&self, method: &Method, uri: &str, request: Option<&Value>, status: u16, response: Option<&Value>) {
@@ -171,7 +176,7 @@ impl Client {
         self.send(&Method::DELETE, &with_version(path, version), None)
     }
 
-    /// Sends, and expects that it works to the end.
+    /// Checks that a request succeeded and waits for its operation.
     pub(crate) fn done(&self, got: Got) -> Got {
         assert!((200..300).contains(&got.status), "{} {}", got.status, got.body);
         if got.headers.contains_key("azure-asyncoperation") {
@@ -181,12 +186,12 @@ impl Client {
         got
     }
 
-    /// The status of the operation that an answer began.
+    /// The status of the operation that a request started.
     pub(crate) fn operation(&self, got: &Got) -> Value {
         self.send(&Method::GET, got.header("azure-asyncoperation"), None).body
     }
 
-    /// A snapshot of an instance's OS disk, gallery, definition: all that a version needs.
+    /// Creates everything that a version needs: a snapshot of an OS disk, a gallery and a definition.
     pub(crate) fn ready_for_version(&self) -> String {
         let instance = self.get(&self.compute(&format!("virtualMachineScaleSets/{POOL}/virtualMachines/0")), COMPUTE);
         let disk = instance.body["properties"]["storageProfile"]["osDisk"]["managedDisk"]["id"]
@@ -213,11 +218,13 @@ impl Client {
             "storageProfile": {"osDiskImage": {"source": {"id": self.compute("snapshots/snap")}}},
         }})
     }
+}
 
-    /// Everything so far was as the OpenAPI files say.
-    pub(crate) fn assert_conforms(&self) {
-        let findings = self.findings.borrow();
-        assert!(findings.is_empty(), "{}", findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+/// Fails the test if one of its exchanges violated the specifications and the test did not take the findings.
+impl Drop for Client {
+    fn drop(&mut self) {
+        let findings = self.take_findings();
+        assert!(findings.is_empty() || std::thread::panicking(), "{}", findings.join("\n"));
     }
 }
 

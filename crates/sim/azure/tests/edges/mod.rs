@@ -1,4 +1,4 @@
-//! Requests to the faces of the embedded Azure, without sockets.
+//! Requests to the services of the embedded Azure, without sockets.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -13,21 +13,21 @@ pub(crate) fn start() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().expect("a time")
 }
 
-pub(crate) fn world(text: &str) -> WorldSpec {
+pub(crate) fn parse_world(text: &str) -> WorldSpec {
     WorldSpec::parse("world", text).expect("a world file")
 }
 
 pub(crate) fn sim() -> Sim {
-    with(WorldSpec::default())
+    sim_with(WorldSpec::default())
 }
 
-pub(crate) fn with(spec: WorldSpec) -> Sim {
-    Sim::new(spec, Options::instant(start())).expect("a world")
+pub(crate) fn sim_with(spec: WorldSpec) -> Sim {
+    Sim::new(spec, Options::instant(start())).expect("a simulation")
 }
 
 pub(crate) fn faulty(faults: &str) -> Sim {
     let faults = FaultPlan::parse("faults", faults).expect("a fault plan");
-    Sim::new(WorldSpec::default(), Options { faults, ..Options::instant(start()) }).expect("a world")
+    Sim::new(WorldSpec::default(), Options { faults, ..Options::instant(start()) }).expect("a simulation")
 }
 
 pub(crate) struct Got {
@@ -38,7 +38,7 @@ pub(crate) struct Got {
 }
 
 impl Got {
-    pub(crate) fn of(response: Response<Bytes>) -> Self {
+    pub(crate) fn from_response(response: Response<Bytes>) -> Self {
         let (parts, body) = response.into_parts();
         let text = String::from_utf8(body.to_vec()).expect("UTF-8");
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
@@ -58,10 +58,10 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     request.body(Bytes::from(body.to_owned())).expect("a request")
 }
 
-/// ARM or Entra, at [`HOST`].
+/// Sends a request to ARM or Entra, at [`HOST`].
 pub(crate) fn arm(sim: &Sim, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
     let headers: Vec<_> = [("host", HOST)].iter().chain(headers).copied().collect();
-    Got::of(sim.arm(request(method, path, &headers, body)).answer().expect("an answer"))
+    Got::from_response(sim.arm(request(method, path, &headers, body)).answer().expect("an answer"))
 }
 
 pub(crate) fn form(pairs: &[(&str, &str)]) -> String {
@@ -69,7 +69,7 @@ pub(crate) fn form(pairs: &[(&str, &str)]) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect::<Vec<_>>().join("&")
 }
 
-/// A token of the first client for [`HOST`].
+/// Requests a token of the first client for [`HOST`].
 pub(crate) fn token(sim: &Sim) -> String {
     let spec = sim.spec();
     let body = form(&[

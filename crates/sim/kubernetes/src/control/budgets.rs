@@ -1,4 +1,4 @@
-//! Disruption budgets: how many of the pods that one covers may go now.
+//! Disruption budgets: computes how many disruptions each one allows.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::meta;
 use crate::pods::{owner_resource, set_condition};
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 use crate::selector::Selector;
 use crate::store::{Object, Store};
 
-/// Counts the budgets of a namespace.
-pub(super) fn count(store: &mut Store, namespace: &str, now: Timestamp) {
-    for budget in store.objects(Sort::Budget, Some(namespace)) {
-        let selector = Selector::of_object(&budget["spec"]["selector"]);
+/// Updates the status of all budgets of a namespace.
+pub(super) fn update(store: &mut Store, namespace: &str, now: Timestamp) {
+    for budget in store.objects(ObjectKind::Budget, Some(namespace)) {
+        let selector = Selector::from_object(&budget["spec"]["selector"]);
         let pods: Vec<Object> = store
-            .objects(Sort::Pod, Some(namespace))
+            .objects(ObjectKind::Pod, Some(namespace))
             .into_iter()
             .filter(|pod| selector.as_ref().is_some_and(|selector| selector.matches(pod)))
             .collect();
@@ -30,12 +30,12 @@ pub(super) fn count(store: &mut Store, namespace: &str, now: Timestamp) {
             }
         }
         if new != *budget {
-            store.put(Sort::Budget, new);
+            store.put(ObjectKind::Budget, new);
         }
     }
 }
 
-/// How many pods there should be, and how many of them have to be healthy.
+/// The number of expected pods, and how many of them must be healthy.
 fn expected(store: &Store, budget: &Value, pods: &[Object]) -> Result<(i64, i64), String> {
     let spec = &budget["spec"];
     if !spec["maxUnavailable"].is_null() {
@@ -54,7 +54,7 @@ fn expected(store: &Store, budget: &Value, pods: &[Object]) -> Result<(i64, i64)
     }
 }
 
-/// A number, or a percentage of a whole, rounded up.
+/// A number, or a percentage of `whole`, rounded up.
 fn share(value: &Value, whole: i64) -> i64 {
     match value {
         Value::String(text) => {
@@ -65,14 +65,14 @@ fn share(value: &Value, whole: i64) -> i64 {
     }
 }
 
-/// The sum of what the pods' owners want to have. Pods without an owner do not count.
+/// The sum of the desired replicas of the pods' owners. Pods without an owner do not count.
 fn scale(store: &Store, pods: &[Object]) -> Result<i64, String> {
     let mut owners: BTreeMap<&str, i64> = BTreeMap::new();
     for pod in pods {
         let Some(owner) = meta::controller(pod) else { continue };
         let name = meta::text(owner, "/name");
         let found = owner_resource(owner)
-            .filter(|resource| resource.sort == Sort::ReplicaSet)
+            .filter(|resource| resource.object_kind == ObjectKind::ReplicaSet)
             .and_then(|resource| store.get(resource, meta::namespace(pod), name))
             .filter(|object| meta::uid(object) == meta::text(owner, "/uid"));
         let Some(object) = found else { return Err(format!("found no controllers for pod {:?}", meta::name(pod))) };
@@ -84,7 +84,7 @@ fn scale(store: &Store, pods: &[Object]) -> Result<i64, String> {
 fn set(budget: &mut Value, pods: &[Object], expected: i64, desired: i64, now: Timestamp) {
     let healthy = pods.iter().filter(|pod| !meta::is_terminating(pod) && meta::is_ready(pod)).count();
     let healthy = i64::try_from(healthy).unwrap_or(i64::MAX);
-    // Nothing is expected, so nothing is known to be dispensable.
+    // Nothing is expected, so no pod is known to be redundant.
     let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
     let generation = budget["metadata"]["generation"].clone();
     let status = meta::child(budget, "status");
@@ -134,23 +134,23 @@ mod tests {
         if let Some(owner) = owner {
             pod["metadata"]["ownerReferences"] = json!([owner]);
         }
-        store.put(Sort::Pod, pod);
+        store.put(ObjectKind::Pod, pod);
     }
 
-    fn counted(store: &mut Store, spec: &Value) -> Value {
+    fn updated_status(store: &mut Store, spec: &Value) -> Value {
         let mut budget = json!({"metadata": {"name": "b", "namespace": "a", "generation": 1}, "spec": spec});
         budget["spec"]["selector"] = json!({"matchLabels": {"app": "x"}});
-        store.put(Sort::Budget, budget);
-        count(store, "a", NOW);
-        store.get(Sort::Budget.resource(), "a", "b").unwrap()["status"].clone()
+        store.put(ObjectKind::Budget, budget);
+        update(store, "a", NOW);
+        store.get(ObjectKind::Budget.resource(), "a", "b").unwrap()["status"].clone()
     }
 
     fn allowed(store: &mut Store, spec: &Value) -> i64 {
-        counted(store, spec)["disruptionsAllowed"].as_i64().unwrap()
+        updated_status(store, spec)["disruptionsAllowed"].as_i64().unwrap()
     }
 
     #[test]
-    fn what_may_go_is_what_is_healthy_beyond_what_is_wanted() {
+    fn healthy_pods_beyond_the_required_number_may_be_disrupted() {
         let mut store = Store::new(1);
         for (name, ready) in [("p1", true), ("p2", true), ("p3", false)] {
             pod(&mut store, name, ready, None);
@@ -158,16 +158,16 @@ mod tests {
         assert_eq!(allowed(&mut store, &json!({"minAvailable": 1})), 1);
         assert_eq!(allowed(&mut store, &json!({"minAvailable": 2})), 0);
         assert_eq!(allowed(&mut store, &json!({"minAvailable": 3})), 0);
-        // Without owners nothing is known of a whole.
+        // Without owners the total is unknown.
         assert_eq!(allowed(&mut store, &json!({"maxUnavailable": 1})), 0);
         assert_eq!(allowed(&mut store, &json!({"minAvailable": "10%"})), 0);
     }
 
     #[test]
-    fn shares_are_of_what_the_owners_want_and_rounded_up() {
+    fn percentages_are_of_the_desired_replicas_and_rounded_up() {
         let mut store = Store::new(1);
         store.put(
-            Sort::ReplicaSet,
+            ObjectKind::ReplicaSet,
             json!({"metadata": {"name": "r", "namespace": "a", "uid": "u"}, "spec": {"replicas": 5}}),
         );
         let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true});
@@ -180,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_an_unknown_owner_cannot_be_counted_and_nothing_may_go() {
+    fn budget_with_an_unknown_owner_allows_no_disruption() {
         let mut store = Store::new(1);
         let owner = json!({"apiVersion": "x/v1", "kind": "Y", "name": "y", "uid": "u", "controller": true});
         pod(&mut store, "p", true, Some(&owner));
-        let status = counted(&mut store, &json!({"maxUnavailable": 1}));
+        let status = updated_status(&mut store, &json!({"maxUnavailable": 1}));
         assert_eq!(status["disruptionsAllowed"], 0);
         assert_eq!(status["conditions"][0]["reason"], "SyncFailed");
     }

@@ -1,4 +1,4 @@
-//! What goes when something else went: dependents of an owner, the content of a namespace.
+//! Garbage collection: dependents of deleted owners, and the content of deleted namespaces.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,27 @@ use serde_json::{Value, json};
 use crate::delete::{self, FOREGROUND, ORPHAN, Options};
 use crate::meta;
 use crate::pods::owner_resource;
-use crate::resource::{RESOURCES, Sort};
+use crate::resource::{ObjectKind, RESOURCES};
 use crate::store::{Object, Store};
 
-/// Everything in a namespace, with its sort.
-fn content(store: &Store, namespace: &str) -> Vec<(Sort, Object)> {
+/// All objects of a namespace.
+fn content(store: &Store, namespace: &str) -> Vec<(ObjectKind, Object)> {
     RESOURCES
         .iter()
-        .filter(|resource| resource.sort != Sort::NewEvent && resource.namespaced)
+        .filter(|resource| resource.object_kind != ObjectKind::NewEvent && resource.namespaced)
         .flat_map(|resource| {
-            store.objects(resource.sort, Some(namespace)).into_iter().map(|object| (resource.sort, object))
+            store
+                .objects(resource.object_kind, Some(namespace))
+                .into_iter()
+                .map(|object| (resource.object_kind, object))
         })
         .collect()
 }
 
-/// Deletes what only those owned that are gone.
-pub(super) fn dependents(store: &mut Store, gone: &BTreeSet<String>, now: Timestamp) {
+/// Deletes the objects whose owners are all gone.
+pub(super) fn collect_dependents(store: &mut Store, gone: &BTreeSet<String>, now: Timestamp) {
     let owned: Vec<_> = gone.iter().flat_map(|uid| store.owned_by(uid)).collect();
-    for (sort, object) in owned {
+    for (object_kind, object) in owned {
         let owners = meta::list(&object, "/metadata/ownerReferences");
         let lost = |owner: &Value| gone.contains(meta::text(owner, "/uid"));
         if meta::is_terminating(&object) {
@@ -41,15 +44,15 @@ pub(super) fn dependents(store: &mut Store, gone: &BTreeSet<String>, now: Timest
                     .is_some_and(|found| meta::uid(found) == meta::text(owner, "/uid"))
         });
         if alive {
-            disown(store, sort, &object, |owner| !lost(owner));
+            disown(store, object_kind, &object, |owner| !lost(owner));
         } else {
-            // A refusal is the next deletion's to meet again; nothing else can be done here.
-            let _ = delete::delete(store, sort.resource(), &object, &Options::default(), now);
+            // An error would occur again at the next deletion; nothing else can be done here.
+            let _ = delete::delete(store, object_kind.resource(), &object, &Options::default(), now);
         }
     }
 }
 
-fn disown(store: &mut Store, sort: Sort, object: &Value, stays: impl Fn(&Value) -> bool) {
+fn disown(store: &mut Store, object_kind: ObjectKind, object: &Value, stays: impl Fn(&Value) -> bool) {
     let mut new = object.clone();
     let owners: Vec<Value> =
         meta::list(object, "/metadata/ownerReferences").iter().filter(|owner| stays(owner)).cloned().collect();
@@ -58,12 +61,18 @@ fn disown(store: &mut Store, sort: Sort, object: &Value, stays: impl Fn(&Value) 
     } else {
         meta::metadata(&mut new).insert("ownerReferences".to_owned(), json!(owners));
     }
-    store.put(sort, new);
+    store.put(object_kind, new);
 }
 
-/// Lets an object go on whose dependents were let go or are gone.
-pub(super) fn held(store: &mut Store, sort: Sort, namespace: &str, name: &str, now: Timestamp) {
-    let Some(object) = store.get(sort.resource(), namespace, name).cloned() else { return };
+/// Finishes a deletion with propagation once the dependents are orphaned or gone.
+pub(super) fn finish_propagation(
+    store: &mut Store,
+    object_kind: ObjectKind,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) {
+    let Some(object) = store.get(object_kind.resource(), namespace, name).cloned() else { return };
     if !meta::is_terminating(&object) {
         return;
     }
@@ -71,19 +80,19 @@ pub(super) fn held(store: &mut Store, sort: Sort, namespace: &str, name: &str, n
     let uid = meta::uid(&object);
     let mut release = None;
     if finalizers.contains(&ORPHAN) {
-        for (sort, dependent) in store.owned_by(uid) {
-            disown(store, sort, &dependent, |owner| meta::text(owner, "/uid") != uid);
+        for (object_kind, dependent) in store.owned_by(uid) {
+            disown(store, object_kind, &dependent, |owner| meta::text(owner, "/uid") != uid);
         }
         release = Some(ORPHAN);
     } else if finalizers.contains(&FOREGROUND) {
         let mut blocked = false;
-        for (sort, dependent) in store.owned_by(uid) {
+        for (object_kind, dependent) in store.owned_by(uid) {
             let owners = meta::list(&dependent, "/metadata/ownerReferences");
             blocked |= owners
                 .iter()
                 .any(|owner| meta::text(owner, "/uid") == uid && owner["blockOwnerDeletion"] == json!(true));
             if !meta::is_terminating(&dependent) {
-                let _ = delete::delete(store, sort.resource(), &dependent, &Options::default(), now);
+                let _ = delete::delete(store, object_kind.resource(), &dependent, &Options::default(), now);
             }
         }
         if !blocked {
@@ -96,30 +105,31 @@ pub(super) fn held(store: &mut Store, sort: Sort, namespace: &str, name: &str, n
     if rest.is_empty() {
         meta::metadata(&mut new).remove("finalizers");
         if meta::deletion_grace(&new).unwrap_or_default() == 0 {
-            store.remove(sort, namespace, name);
+            store.remove(object_kind, namespace, name);
             return;
         }
     } else {
         meta::metadata(&mut new).insert("finalizers".to_owned(), json!(rest));
     }
-    store.put(sort, new);
+    store.put(object_kind, new);
 }
 
-/// Empties a namespace that is to go, and lets it go when it is empty.
-pub(super) fn namespace(store: &mut Store, name: &str, now: Timestamp) {
+/// Empties a terminating namespace, and removes it once it is empty.
+pub(super) fn finish_namespace(store: &mut Store, name: &str, now: Timestamp) {
     let terminating = |store: &Store| {
-        store.get(Sort::Namespace.resource(), "", name).is_some_and(|space| meta::is_terminating(space))
+        store.get(ObjectKind::Namespace.resource(), "", name).is_some_and(|space| meta::is_terminating(space))
     };
     if name.is_empty() || !terminating(store) {
         return;
     }
-    for (sort, object) in content(store, name) {
+    for (object_kind, object) in content(store, name) {
         if !meta::is_terminating(&object) {
-            let _ = delete::delete(store, sort.resource(), &object, &Options::default(), now);
+            let _ = delete::delete(store, object_kind.resource(), &object, &Options::default(), now);
         }
     }
-    let held = store.get(Sort::Namespace.resource(), "", name).is_some_and(|space| !meta::finalizers(space).is_empty());
-    if !held && content(store, name).is_empty() {
-        store.remove(Sort::Namespace, "", name);
+    let has_finalizers =
+        store.get(ObjectKind::Namespace.resource(), "", name).is_some_and(|space| !meta::finalizers(space).is_empty());
+    if !has_finalizers && content(store, name).is_empty() {
+        store.remove(ObjectKind::Namespace, "", name);
     }
 }

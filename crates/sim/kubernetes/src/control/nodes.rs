@@ -1,23 +1,23 @@
-//! Nodes: taints that follow their state, and silence that makes it unknown.
+//! Nodes: taints that follow their conditions, and conditions that expire without heartbeats.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::meta;
 use crate::pods::set_condition;
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 use crate::store::{Object, Store};
 
-/// How long a node may be silent: what the controller manager grants by default.
-const SILENCE: SignedDuration = SignedDuration::from_secs(50);
+/// The default `--node-monitor-grace-period` of the controller manager.
+const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(50);
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Gives a node the taints of its state and takes those of other states.
-pub(super) fn taint(store: &mut Store, name: &str, now: Timestamp) {
-    let Some(node) = store.get(Sort::Node.resource(), "", name).cloned() else { return };
+/// Adds the taints of a node's conditions and removes outdated ones.
+pub(super) fn update_taints(store: &mut Store, name: &str, now: Timestamp) {
+    let Some(node) = store.get(ObjectKind::Node.resource(), "", name).cloned() else { return };
     let ready = meta::condition(&node, "Ready").map_or("", |condition| meta::text(condition, "/status"));
     let cordoned = node.pointer("/spec/unschedulable") == Some(&json!(true));
     let wanted = |key: &str, effect: &str| match (key, effect) {
@@ -27,28 +27,28 @@ pub(super) fn taint(store: &mut Store, name: &str, now: Timestamp) {
         (UNSCHEDULABLE, "NoSchedule") => cordoned,
         _ => false,
     };
-    let ours = [
+    let managed = [
         (NOT_READY, "NoSchedule"),
         (NOT_READY, "NoExecute"),
         (UNREACHABLE, "NoSchedule"),
         (UNREACHABLE, "NoExecute"),
         (UNSCHEDULABLE, "NoSchedule"),
     ];
-    let has = meta::list(&node, "/spec/taints");
-    let mut taints: Vec<Value> = has
+    let current = meta::list(&node, "/spec/taints");
+    let mut taints: Vec<Value> = current
         .iter()
         .filter(|taint| {
             let (key, effect) = (meta::text(taint, "/key"), meta::text(taint, "/effect"));
-            !ours.contains(&(key, effect)) || wanted(key, effect)
+            !managed.contains(&(key, effect)) || wanted(key, effect)
         })
         .cloned()
         .collect();
-    for (key, effect) in ours {
+    for (key, effect) in managed {
         if wanted(key, effect) && !taints.iter().any(|taint| taint["key"] == key && taint["effect"] == effect) {
             taints.push(json!({"key": key, "effect": effect, "timeAdded": meta::time(now)}));
         }
     }
-    if taints == has {
+    if taints == current {
         return;
     }
     let mut new = Value::clone(&node);
@@ -57,21 +57,21 @@ pub(super) fn taint(store: &mut Store, name: &str, now: Timestamp) {
     } else {
         new["spec"]["taints"] = json!(taints);
     }
-    store.put(Sort::Node, new);
+    store.put(ObjectKind::Node, new);
 }
 
-/// Nodes whose kubelet was not heard for too long are in an unknown state.
+/// Sets the conditions of nodes without recent heartbeats to unknown.
 pub(super) fn expire(store: &mut Store, now: Timestamp) {
-    for node in store.objects(Sort::Node, None) {
-        let Some(heard) = heard(store, &node) else { continue };
-        if now - SILENCE <= heard {
+    for node in store.objects(ObjectKind::Node, None) {
+        let Some(heartbeat) = last_heartbeat(store, &node) else { continue };
+        if now - GRACE_PERIOD <= heartbeat {
             continue;
         }
-        let silent =
+        let is_known =
             |kind: &str| meta::condition(&node, kind).is_some_and(|condition| condition["status"] != "Unknown");
         let kinds: Vec<&str> = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]
             .into_iter()
-            .filter(|kind| silent(kind))
+            .filter(|kind| is_known(kind))
             .collect();
         if kinds.is_empty() {
             continue;
@@ -88,14 +88,14 @@ pub(super) fn expire(store: &mut Store, now: Timestamp) {
                 }),
             );
         }
-        store.put(Sort::Node, new);
-        forget_pods(store, meta::name(&node), now);
+        store.put(ObjectKind::Node, new);
+        mark_pods_not_ready(store, meta::name(&node), now);
     }
 }
 
-/// The pods of a node that is silent are not ready any more.
-fn forget_pods(store: &mut Store, node: &str, now: Timestamp) {
-    for pod in store.objects(Sort::Pod, None) {
+/// Marks the pods of an unreachable node as not ready.
+fn mark_pods_not_ready(store: &mut Store, node: &str, now: Timestamp) {
+    for pod in store.objects(ObjectKind::Pod, None) {
         if meta::text(&pod, "/spec/nodeName") != node || !meta::is_ready(&pod) {
             continue;
         }
@@ -104,15 +104,15 @@ fn forget_pods(store: &mut Store, node: &str, now: Timestamp) {
             &mut new,
             json!({"type": "Ready", "status": "False", "lastProbeTime": null, "lastTransitionTime": meta::time(now)}),
         );
-        store.put(Sort::Pod, new);
+        store.put(ObjectKind::Pod, new);
     }
 }
 
-/// When a node's kubelet was last heard: by its lease, or by its status.
-fn heard(store: &Store, node: &Object) -> Option<Timestamp> {
+/// The last heartbeat of a node's kubelet, in its lease or its status.
+fn last_heartbeat(store: &Store, node: &Object) -> Option<Timestamp> {
     let name = meta::name(node);
     let lease = store
-        .get(Sort::Lease.resource(), "kube-node-lease", name)
+        .get(ObjectKind::Lease.resource(), "kube-node-lease", name)
         .and_then(|lease| meta::text(lease, "/spec/renewTime").parse::<Timestamp>().ok());
     let status = meta::condition(node, "Ready")
         .and_then(|condition| meta::text(condition, "/lastHeartbeatTime").parse::<Timestamp>().ok());

@@ -1,23 +1,23 @@
-//! A scheduler that is good enough to try things: each pod goes to the node that has the fewest, of those that take it.
+//! A minimal scheduler: each pod goes to the suitable node with the fewest pods.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::tolerated;
+use super::tolerates;
 use crate::meta;
 use crate::pods;
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 use crate::store::Store;
 
-/// How many pods a node takes when it does not say.
-const PODS: usize = 110;
+/// The pod capacity of a node that does not report one.
+const DEFAULT_CAPACITY: usize = 110;
 
-/// Gives their nodes to pods that have none.
+/// Binds unbound pods.
 pub(super) fn schedule(store: &mut Store, now: Timestamp) {
-    let all = store.objects(Sort::Pod, None);
-    let waiting: Vec<_> = all.iter().filter(|pod| waits(pod)).cloned().collect();
+    let all = store.objects(ObjectKind::Pod, None);
+    let waiting: Vec<_> = all.iter().filter(|pod| is_unscheduled(pod)).cloned().collect();
     if waiting.is_empty() {
         return;
     }
@@ -28,11 +28,11 @@ pub(super) fn schedule(store: &mut Store, now: Timestamp) {
             *load.entry(node.to_owned()).or_default() += 1;
         }
     }
-    let nodes = store.objects(Sort::Node, None);
+    let nodes = store.objects(ObjectKind::Node, None);
     for pod in waiting {
-        let fits =
-            nodes.iter().filter(|node| takes(node, &pod, load.get(meta::name(node)).copied().unwrap_or_default()));
-        let best = fits.min_by_key(|node| load.get(meta::name(node)).copied().unwrap_or_default());
+        let candidates =
+            nodes.iter().filter(|node| fits(node, &pod, load.get(meta::name(node)).copied().unwrap_or_default()));
+        let best = candidates.min_by_key(|node| load.get(meta::name(node)).copied().unwrap_or_default());
         if let Some(node) = best {
             let name = meta::name(node);
             pods::assign(store, &pod, name, now);
@@ -41,22 +41,22 @@ pub(super) fn schedule(store: &mut Store, now: Timestamp) {
     }
 }
 
-fn waits(pod: &Value) -> bool {
+fn is_unscheduled(pod: &Value) -> bool {
     meta::text(pod, "/spec/nodeName").is_empty()
         && !meta::is_terminating(pod)
         && meta::text(pod, "/spec/schedulerName") == "default-scheduler"
         && meta::list(pod, "/spec/schedulingGates").is_empty()
 }
 
-fn takes(node: &Value, pod: &Value, load: usize) -> bool {
-    let room = meta::text(node, "/status/allocatable/pods").parse().unwrap_or(PODS);
+fn fits(node: &Value, pod: &Value, load: usize) -> bool {
+    let room = meta::text(node, "/status/allocatable/pods").parse().unwrap_or(DEFAULT_CAPACITY);
     let selector = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
     load < room
         && meta::is_ready(node)
         && selector.into_iter().flatten().all(|(key, value)| meta::label(node, key) == value.as_str())
         && meta::list(node, "/spec/taints").iter().all(|taint| {
             meta::text(taint, "/effect") == "PreferNoSchedule"
-                || meta::list(pod, "/spec/tolerations").iter().any(|toleration| tolerated(taint, toleration))
+                || meta::list(pod, "/spec/tolerations").iter().any(|toleration| tolerates(taint, toleration))
         })
 }
 
@@ -74,19 +74,19 @@ mod tests {
         for (field, value) in more.as_object().into_iter().flatten() {
             node[field] = value.clone();
         }
-        store.put(Sort::Node, node);
+        store.put(ObjectKind::Node, node);
     }
 
     fn place(store: &mut Store, name: &str, spec: &Value) -> String {
         let mut pod = json!({"metadata": {"name": name, "namespace": "a"}, "spec": spec});
         pod["spec"]["schedulerName"] = json!("default-scheduler");
-        store.put(Sort::Pod, pod);
+        store.put(ObjectKind::Pod, pod);
         schedule(store, Timestamp::UNIX_EPOCH);
-        meta::text(store.get(Sort::Pod.resource(), "a", name).unwrap(), "/spec/nodeName").to_owned()
+        meta::text(store.get(ObjectKind::Pod.resource(), "a", name).unwrap(), "/spec/nodeName").to_owned()
     }
 
     #[test]
-    fn pods_spread_over_the_nodes_that_take_them() {
+    fn pods_are_spread_over_suitable_nodes() {
         let mut store = Store::new(1);
         node(
             &mut store,

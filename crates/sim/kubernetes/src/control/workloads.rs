@@ -1,19 +1,19 @@
-//! Replica sets and daemon sets: as many pods as they want, or one for each node.
+//! Replica sets and daemon sets: the desired number of pods, or one per node.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::tolerated;
+use super::tolerates;
 use crate::delete::{self, Options};
 use crate::meta;
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 use crate::store::{Object, Store};
 use crate::write;
 
-/// Daemons stay where others may not: what the controller adds to each of their pods.
-const TOLERATED: [(&str, &str); 6] = [
+/// The tolerations that the DaemonSet controller adds to each pod.
+const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
@@ -22,27 +22,27 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// Gives a set the pods that it lacks, takes those that are too many, and writes down how many there are.
-pub(super) fn fill(store: &mut Store, sort: Sort, namespace: &str, name: &str, now: Timestamp) {
-    let Some(set) = store.get(sort.resource(), namespace, name).cloned() else { return };
+/// Creates missing pods of a set, deletes surplus ones, and updates its status.
+pub(super) fn sync(store: &mut Store, object_kind: ObjectKind, namespace: &str, name: &str, now: Timestamp) {
+    let Some(set) = store.get(object_kind.resource(), namespace, name).cloned() else { return };
     if meta::is_terminating(&set) {
         return;
     }
     let pods: Vec<Object> = store
         .owned_by(meta::uid(&set))
         .into_iter()
-        .filter(|(sort, pod)| *sort == Sort::Pod && is_alive(pod))
+        .filter(|(object_kind, pod)| *object_kind == ObjectKind::Pod && is_active(pod))
         .map(|(_, pod)| pod)
         .collect();
-    match sort {
-        Sort::ReplicaSet => replicas(store, &set, &pods, now),
-        Sort::DaemonSet => daemons(store, &set, &pods, now),
+    match object_kind {
+        ObjectKind::ReplicaSet => replicas(store, &set, &pods, now),
+        ObjectKind::DaemonSet => daemons(store, &set, &pods, now),
         _ => {}
     }
 }
 
-/// Pods that end or have ended do not count: another one takes their place.
-fn is_alive(pod: &Value) -> bool {
+/// Terminating and ended pods do not count, so they are replaced.
+fn is_active(pod: &Value) -> bool {
     !meta::is_terminating(pod) && !matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
@@ -52,11 +52,11 @@ fn replicas(store: &mut Store, set: &Object, pods: &[Object], now: Timestamp) {
     for _ in pods.len()..wanted {
         made += usize::from(add(store, set, json!({}), now));
     }
-    // Those that do nothing yet go first.
+    // Pods that are not ready or not bound are deleted first.
     let mut order: Vec<&Object> = pods.iter().collect();
     order.sort_by_key(|pod| (meta::is_ready(pod), !meta::text(pod, "/spec/nodeName").is_empty()));
     for pod in order.into_iter().take(pods.len().saturating_sub(wanted)) {
-        let _ = delete::delete(store, Sort::Pod.resource(), pod, &Options::default(), now);
+        let _ = delete::delete(store, ObjectKind::Pod.resource(), pod, &Options::default(), now);
     }
     let ready = pods.iter().filter(|pod| meta::is_ready(pod)).count().min(wanted);
     let mut status =
@@ -78,7 +78,7 @@ fn daemons(store: &mut Store, set: &Object, pods: &[Object], now: Timestamp) {
     }
     let selector = set.pointer("/spec/template/spec/nodeSelector").and_then(Value::as_object);
     let nodes: Vec<Object> = store
-        .objects(Sort::Node, None)
+        .objects(ObjectKind::Node, None)
         .into_iter()
         .filter(|node| selector.into_iter().flatten().all(|(key, value)| meta::label(node, key) == value.as_str()))
         .collect();
@@ -88,8 +88,8 @@ fn daemons(store: &mut Store, set: &Object, pods: &[Object], now: Timestamp) {
         if let Some(pod) = at.remove(name) {
             current += 1;
             ready += usize::from(meta::is_ready(pod));
-        } else if tolerates(set, node) {
-            let tolerations: Vec<Value> = TOLERATED
+        } else if may_run(set, node) {
+            let tolerations: Vec<Value> = DAEMON_TOLERATIONS
                 .iter()
                 .map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect}))
                 .collect();
@@ -97,7 +97,7 @@ fn daemons(store: &mut Store, set: &Object, pods: &[Object], now: Timestamp) {
         }
     }
     for pod in at.into_values().chain(spare) {
-        let _ = delete::delete(store, Sort::Pod.resource(), pod, &Options::default(), now);
+        let _ = delete::delete(store, ObjectKind::Pod.resource(), pod, &Options::default(), now);
     }
     let status = json!({
         "desiredNumberScheduled": current, "currentNumberScheduled": current, "numberReady": ready,
@@ -107,18 +107,18 @@ fn daemons(store: &mut Store, set: &Object, pods: &[Object], now: Timestamp) {
     write_status(store, set, status);
 }
 
-/// Whether a daemon may be on a node: taints of the node's own state it tolerates always.
-fn tolerates(set: &Value, node: &Value) -> bool {
+/// Whether a daemon pod may run on a node. It always tolerates the taints of node conditions.
+fn may_run(set: &Value, node: &Value) -> bool {
     let own = meta::list(set, "/spec/template/spec/tolerations");
     meta::list(node, "/spec/taints").iter().all(|taint| {
         let (key, effect) = (meta::text(taint, "/key"), meta::text(taint, "/effect"));
         key.starts_with("node.kubernetes.io/")
             || effect == "PreferNoSchedule"
-            || own.iter().any(|toleration| tolerated(taint, toleration))
+            || own.iter().any(|toleration| tolerates(taint, toleration))
     })
 }
 
-/// Makes one pod of a set's template. Whether it could be made.
+/// Creates one pod from a set's template, and returns whether that succeeded.
 fn add(store: &mut Store, set: &Object, more: Value, now: Timestamp) -> bool {
     let template = &set["spec"]["template"];
     let mut pod = json!({
@@ -140,18 +140,18 @@ fn add(store: &mut Store, set: &Object, more: Value, now: Timestamp) -> bool {
         for (field, value) in more {
             match (&mut pod["spec"][&field], value) {
                 (Value::Array(list), Value::Array(added)) => list.extend(added),
-                (place, value) => *place = value,
+                (field, value) => *field = value,
             }
         }
     }
-    write::create_object(store, Sort::Pod.resource(), pod, now, false).is_ok()
+    write::create_object(store, ObjectKind::Pod.resource(), pod, now, false).is_ok()
 }
 
 fn write_status(store: &mut Store, set: &Object, status: Value) {
     if set["status"] != status {
         let mut new = Value::clone(set);
         new["status"] = status;
-        let sort = if set["kind"] == "DaemonSet" { Sort::DaemonSet } else { Sort::ReplicaSet };
-        store.put(sort, new);
+        let object_kind = if set["kind"] == "DaemonSet" { ObjectKind::DaemonSet } else { ObjectKind::ReplicaSet };
+        store.put(object_kind, new);
     }
 }

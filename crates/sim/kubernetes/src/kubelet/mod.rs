@@ -1,9 +1,10 @@
-//! The kubelets of a world's machines, played by an ordinary client: against the embedded server or against a real one.
+//! Simulated kubelets for the machines of an embedded Azure. They use an ordinary client, so they work with the embedded server and with
+//! a real one.
 //!
-//! What a kubelet writes by its own clock, heartbeats and ends of grace, follows the time that [`Kubelets::turn`] is given: wall
-//! time, which clients and a real cluster's controllers share. When a machine is up follows the world's time.
+//! Heartbeats and grace periods follow the time that is passed to [`Kubelets::turn`]: wall time, which clients and the controllers of a
+//! real cluster share. Whether a machine is up follows the time of the embedded Azure.
 
-mod announced;
+mod execute;
 mod node;
 mod pod;
 mod task;
@@ -26,46 +27,44 @@ pub use task::{
     VERSION_ANNOTATION,
 };
 
-/// How often a kubelet renews its lease, by default.
+/// The default interval of lease renewals.
 const RENEW: SignedDuration = SignedDuration::from_secs(10);
 
-/// How often a kubelet writes its status when nothing changed: the server takes the lease for a sign of life in between.
+/// The interval of unchanged status reports. In between, the lease is the heartbeat.
 const REPORT: SignedDuration = SignedDuration::from_mins(5);
 
 const LEASES: &str = "kube-node-lease";
 
-/// What a kubelet could not do. It tries again at the next turn.
+/// A failed action of a kubelet. It is retried at the next turn.
 #[derive(Debug, thiserror::Error)]
-#[error("kubelet of {node}: {what}: {source}")]
+#[error("kubelet of {node}: {action}: {source}")]
 pub struct KubeletError {
     pub node: String,
-    /// What it wanted to do.
-    pub what: &'static str,
-    /// Why it could not.
+    pub action: &'static str,
     pub source: Box<kube::Error>,
 }
 
-/// The kubelets of all machines of a world.
+/// The kubelets of all machines.
 pub struct Kubelets {
     client: Client,
-    /// By VM id: two machines may go by one name.
-    known: BTreeMap<String, Known>,
+    /// By VM ID: two machines may have the same host name.
+    known: BTreeMap<String, KubeletState>,
     disks: Option<Arc<dyn Disks>>,
-    /// Nodes that nobody goes by any more and that could not be removed yet.
-    left: BTreeSet<String>,
+    /// Nodes without a machine that could not be removed yet.
+    orphaned: BTreeSet<String>,
 }
 
-/// What one kubelet remembers.
+/// The state of one kubelet.
 #[derive(Debug, Clone, Default)]
-struct Known {
-    /// The name that it goes by.
+struct KubeletState {
+    /// Its node name.
     node: String,
-    /// The boot that it registered in.
+    /// The boot in which it registered.
     boots: u32,
     ready: Option<bool>,
     renewed: Option<Timestamp>,
     reported: Option<Timestamp>,
-    /// The pods that run, by uid. After a boot it is none.
+    /// The running pods, by uid; empty after a boot.
     running: BTreeSet<String>,
 }
 
@@ -78,18 +77,18 @@ impl std::fmt::Debug for Kubelets {
 type Done = Result<(), KubeletError>;
 
 impl Kubelets {
-    /// Kubelets that speak by this client.
+    /// Kubelets that use this client.
     pub fn new(client: Client) -> Self {
-        Self { client, known: BTreeMap::new(), disks: None, left: BTreeSet::new() }
+        Self { client, known: BTreeMap::new(), disks: None, orphaned: BTreeSet::new() }
     }
 
-    /// The same, with a way to the disks of the machines: for pods that are announced to write there.
+    /// Gives access to the disks of the machines, for pods that write to them.
     #[must_use]
     pub fn with_disks(self, disks: Arc<dyn Disks>) -> Self {
         Self { disks: Some(disks), ..self }
     }
 
-    /// Everything that is due at `now` for the machines as they are. What did not work is told and tried again next time.
+    /// Does everything that is due at `now`. Failed actions are returned and retried at the next turn.
     pub async fn turn(&mut self, machines: &[MachineView], now: Timestamp) -> Vec<KubeletError> {
         let mut problems = Vec::new();
         let mut keep = |done: Done| problems.extend(done.err());
@@ -98,41 +97,48 @@ impl Kubelets {
             Err(source) => return vec![failed("all nodes", "list pods")(source)],
         };
         let mut alive = BTreeSet::new();
-        let mut left = std::mem::take(&mut self.left);
+        let mut orphaned = std::mem::take(&mut self.orphaned);
         for machine in machines {
             let name = node::name(machine);
             alive.insert(machine.vm_id.as_str());
             let mut known = self.known.remove(&machine.vm_id).unwrap_or_default();
             if known.node != name {
-                left.extend(Some(known.node).filter(|node| !node.is_empty()));
-                known = Known { node: name.clone(), ..Known::default() };
+                orphaned.extend(Some(known.node).filter(|node| !node.is_empty()));
+                known = KubeletState { node: name.clone(), ..KubeletState::default() };
             }
             let own = pods.get(&name).map_or(&[][..], Vec::as_slice);
-            keep(self.one(machine, &name, &mut known, own, now).await);
+            keep(self.sync_node(machine, &name, &mut known, own, now).await);
             self.known.insert(machine.vm_id.clone(), known);
         }
-        // The cloud's controller takes the Node of a machine that is gone, and its pods go with it.
+        // The cloud controller removes the Node of a deleted machine, and its pods with it.
         let gone: Vec<String> = self.known.keys().filter(|id| !alive.contains(id.as_str())).cloned().collect();
-        left.extend(gone.iter().filter_map(|id| self.known.remove(id)).map(|known| known.node));
-        // Not while another machine goes by its name.
-        left.retain(|name| !self.known.values().any(|known| known.node == *name));
-        for name in std::mem::take(&mut left) {
+        orphaned.extend(gone.iter().filter_map(|id| self.known.remove(id)).map(|known| known.node));
+        // Not while another machine has its name.
+        orphaned.retain(|name| !self.known.values().any(|known| known.node == *name));
+        for name in std::mem::take(&mut orphaned) {
             let done = self.remove(&name, pods.get(&name).map_or(&[][..], Vec::as_slice)).await;
             if done.is_err() {
-                left.insert(name);
+                orphaned.insert(name);
             }
             keep(done);
         }
-        self.left = left;
+        self.orphaned = orphaned;
         problems
     }
 
-    async fn one(&self, machine: &MachineView, name: &str, known: &mut Known, pods: &[Value], now: Timestamp) -> Done {
+    async fn sync_node(
+        &self,
+        machine: &MachineView,
+        name: &str,
+        known: &mut KubeletState,
+        pods: &[Value],
+        now: Timestamp,
+    ) -> Done {
         let joins = machine.cannot_join.is_none();
         if machine.power == PowerView::On && machine.up && joins {
             if known.boots != machine.boots || known.ready.is_none() {
                 self.register(machine, name, now).await?;
-                *known = Known { node: name.to_owned(), boots: machine.boots, ..Known::default() };
+                *known = KubeletState { node: name.to_owned(), boots: machine.boots, ..KubeletState::default() };
             }
             let ready = machine.never_ready.is_none();
             if known.ready != Some(ready) || known.reported.is_none_or(|at| now >= at + REPORT) {
@@ -146,7 +152,7 @@ impl Kubelets {
             }
             return self.run_pods(machine, name, known, pods, now).await;
         }
-        // A machine that is told to stop says so while it still can. One that lost power says nothing.
+        // A machine that is shutting down reports it. One that lost power cannot.
         if known.ready == Some(true) {
             if machine.power != PowerView::On {
                 self.report(machine, name, State::NotReady("node is shutting down"), now).await?;
@@ -157,7 +163,7 @@ impl Kubelets {
         Ok(())
     }
 
-    /// All pods that have a node, by its name.
+    /// All bound pods, by node name.
     async fn pods(&self) -> Result<BTreeMap<String, Vec<Value>>, kube::Error> {
         let api: Api<Pod> = Api::all(self.client.clone());
         let mut by_node: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -169,7 +175,7 @@ impl Kubelets {
         Ok(by_node)
     }
 
-    /// Makes the Node, or finds it again after a boot.
+    /// Creates the Node, or reuses it after a boot.
     async fn register(&self, machine: &MachineView, name: &str, now: Timestamp) -> Done {
         let fail = failed(name, "register");
         let api: Api<Node> = Api::all(self.client.clone());
@@ -222,7 +228,7 @@ impl Kubelets {
         &self,
         machine: &MachineView,
         name: &str,
-        known: &mut Known,
+        known: &mut KubeletState,
         pods: &[Value],
         now: Timestamp,
     ) -> Done {
@@ -230,25 +236,25 @@ impl Kubelets {
             let uid = crate::meta::uid(one).to_owned();
             let api: Api<Pod> = Api::namespaced(self.client.clone(), crate::meta::namespace(one));
             let pod_name = crate::meta::name(one);
-            if pod::is_waiting(one)
-                && let Some(task) = task::of(one, machine)
+            if pod::is_active(one)
+                && let Some(task) = task::from_pod(one, machine)
             {
-                let outcome = self.carry_out(task, machine, name, crate::meta::namespace(one)).await?;
-                let patch = json!({"status": task::ended(one, &outcome, &crate::meta::time(now))});
+                let outcome = self.execute(task, machine, name, crate::meta::namespace(one)).await?;
+                let patch = json!({"status": task::ended_status(one, &outcome, &crate::meta::time(now))});
                 let patched = api.patch_status(pod_name, &PatchParams::default(), &Patch::Strategic(patch)).await;
                 ignore_missing(patched.map(drop)).map_err(failed(name, "end a task"))?;
                 continue;
             }
             match pod::next(one, known.running.contains(&uid), machine.address, now) {
-                pod::Act::Nothing => {}
-                pod::Act::Run(status) => {
+                pod::PodAction::Nothing => {}
+                pod::PodAction::Run(status) => {
                     let patch = Patch::Strategic(json!({"status": status}));
                     let patched = api.patch_status(pod_name, &PatchParams::default(), &patch).await;
                     ignore_missing(patched.map(drop)).map_err(failed(name, "start a pod"))?;
                     known.running.insert(uid);
                 }
-                pod::Act::End => {
-                    // Not the pod of the same name that came after it.
+                pod::PodAction::End => {
+                    // Not a new pod of the same name.
                     let params = DeleteParams {
                         grace_period_seconds: Some(0),
                         preconditions: Some(Preconditions { uid: Some(uid.clone()), resource_version: None }),
@@ -278,8 +284,8 @@ impl Kubelets {
     }
 }
 
-/// Gives a cluster of one's own the daemon set that every cluster has: an agent on each node.
-pub async fn furnish(client: &Client) -> Result<(), kube::Error> {
+/// Creates a `DaemonSet` with an agent on each node, as every cluster has some.
+pub async fn create_node_agent(client: &Client) -> Result<(), kube::Error> {
     let labels = json!({"app": "node-agent"});
     let set = json!({
         "metadata": {"name": "node-agent", "namespace": "kube-system"},
@@ -296,7 +302,7 @@ pub async fn furnish(client: &Client) -> Result<(), kube::Error> {
     }
 }
 
-/// What is gone, or is another one by now, needs nothing more.
+/// An object that is gone, or was replaced, needs no further action.
 fn ignore_missing(done: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match done {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
@@ -304,16 +310,16 @@ fn ignore_missing(done: Result<(), kube::Error>) -> Result<(), kube::Error> {
     }
 }
 
-fn failed(node: &str, what: &'static str) -> impl Fn(kube::Error) -> KubeletError {
+fn failed(node: &str, action: &'static str) -> impl Fn(kube::Error) -> KubeletError {
     let node = node.to_owned();
-    move |source| KubeletError { node: node.clone(), what, source: Box::new(source) }
+    move |source| KubeletError { node: node.clone(), action, source: Box::new(source) }
 }
 
 fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, kube::Error> {
     serde_json::from_value(value).map_err(kube::Error::SerdeError)
 }
 
-/// Kubernetes' form of a time with microseconds.
+/// The format of Kubernetes timestamps with microseconds.
 fn micro(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }

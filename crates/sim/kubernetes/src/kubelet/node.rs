@@ -1,4 +1,4 @@
-//! What a kubelet says about its node.
+//! The Node object that a kubelet writes.
 
 use jiff::Timestamp;
 use kiln_sim_azure::MachineView;
@@ -6,21 +6,21 @@ use serde_json::{Value, json};
 
 use crate::meta;
 
-/// Marks the nodes that a world plays: what is done on them by announced pods, no machine does.
+/// Marks simulated nodes: pods with tasks are carried out by the simulated kubelet.
 const SIMULATED: &str = "kiln.dev/simulated";
 
-/// Marks a mirror pod; kubelet puts a hash of the manifest there.
+/// Marks a mirror pod; the kubelet sets it to a hash of the manifest.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// How a node is.
+/// The readiness of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum State<'a> {
     Ready,
-    /// With the reason in words.
+    /// With a message.
     NotReady(&'a str),
 }
 
-/// The name of a machine's node: the host name on its disk in small letters.
+/// The node name of a machine: the host name on its disk in lower case.
 pub(super) fn name(machine: &MachineView) -> String {
     machine.host_name().to_ascii_lowercase()
 }
@@ -32,7 +32,7 @@ pub(super) fn object(machine: &MachineView) -> Value {
         "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
         "node.kubernetes.io/instance-type": machine.size, "topology.kubernetes.io/region": machine.location,
     });
-    // The tag that AKS Engine gives a pool is the label that its nodes have.
+    // AKS Engine uses the tag of a pool as the label of its nodes.
     if let Some(pool) = machine.tags.get("poolName") {
         labels["agentpool"] = json!(pool);
     }
@@ -57,9 +57,9 @@ pub(super) fn object(machine: &MachineView) -> Value {
     })
 }
 
-/// The status of a node that is up, or about to go down.
+/// The status of a node that is up or shutting down.
 pub(super) fn status(machine: &MachineView, before: &Value, state: State<'_>, now: Timestamp) -> Value {
-    let calm = |kind: &str, reason: &str, message: &str| condition(before, (kind, "False", reason, message), now);
+    let healthy = |kind: &str, reason: &str, message: &str| condition(before, (kind, "False", reason, message), now);
     let ready = match state {
         State::Ready => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         State::NotReady(why) => ("Ready", "False", "KubeletNotReady", why),
@@ -67,17 +67,17 @@ pub(super) fn status(machine: &MachineView, before: &Value, state: State<'_>, no
     let contents = &machine.contents;
     let machine_id = contents.identity.get("machine-id").cloned().unwrap_or_else(|| machine.vm_id.replace('-', ""));
     let images: Vec<Value> = contents.cached_images.iter().map(|image| json!({"names": [image]})).collect();
-    let amounts = json!({"cpu": "2", "memory": "8145056Ki", "ephemeral-storage": "129886128Ki", "pods": "110"});
+    let capacity = json!({"cpu": "2", "memory": "8145056Ki", "ephemeral-storage": "129886128Ki", "pods": "110"});
     json!({
         "addresses": [
             {"type": "InternalIP", "address": machine.address.to_string()},
             {"type": "Hostname", "address": name(machine)},
         ],
-        "capacity": amounts, "allocatable": amounts,
+        "capacity": capacity, "allocatable": capacity,
         "conditions": [
-            calm("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            calm("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            calm("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            healthy("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            healthy("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            healthy("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             condition(before, ready, now),
         ],
         "images": images,
@@ -91,7 +91,7 @@ pub(super) fn status(machine: &MachineView, before: &Value, state: State<'_>, no
     })
 }
 
-/// A condition that keeps the time of its last change.
+/// A condition that keeps its last transition time while its status does not change.
 fn condition(before: &Value, (kind, status, reason, message): (&str, &str, &str, &str), now: Timestamp) -> Value {
     let since = match meta::condition(before, kind) {
         Some(old) if old["status"] == status => old["lastTransitionTime"].clone(),
@@ -103,7 +103,7 @@ fn condition(before: &Value, (kind, status, reason, message): (&str, &str, &str,
     })
 }
 
-/// The pods that a node runs from files: the server sees a mirror of each.
+/// The mirror pods of the node's static pods.
 pub(super) fn mirror_pods(machine: &MachineView, now: Timestamp) -> Vec<Value> {
     let node = name(machine);
     let hash = "5c5f0e4ff1cbbd1f2dd9d1e4a8d0d3e6";
@@ -125,7 +125,7 @@ pub(super) fn mirror_pods(machine: &MachineView, now: Timestamp) -> Vec<Value> {
     })]
 }
 
-/// A mirror pod belongs to its node.
+/// Makes the node the owner of a mirror pod.
 pub(super) fn owned(mut pod: Value, uid: &str) -> Value {
     let node = pod["spec"]["nodeName"].clone();
     pod["metadata"]["ownerReferences"] =

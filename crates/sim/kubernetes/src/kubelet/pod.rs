@@ -1,4 +1,4 @@
-//! What a kubelet does about a pod.
+//! The decision of a kubelet about a pod.
 
 use std::net::Ipv4Addr;
 
@@ -7,44 +7,44 @@ use serde_json::{Value, json};
 
 use crate::meta;
 
-/// How many seconds a pod takes to stop after it was told to; without it none. Grace is the limit.
+/// How many seconds a pod takes to stop; 0 by default. The grace period is the limit.
 const STOPS_AFTER: &str = "sim.kiln.dev/stops-after-seconds";
 
-/// What is to be done.
+/// The next action for a pod.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Act {
+pub(super) enum PodAction {
     Nothing,
-    /// The containers run: this is the status.
+    /// The containers run with this status.
     Run(Value),
-    /// The containers have stopped: the pod goes.
+    /// The containers have stopped: delete the pod.
     End,
 }
 
-/// Whether a pod has neither ended nor been told to.
-pub(super) fn is_waiting(pod: &Value) -> bool {
+/// Whether a pod has not ended and is not terminating.
+pub(super) fn is_active(pod: &Value) -> bool {
     !meta::is_terminating(pod) && !matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// The next thing to do about a pod of this node. `running` says whether this boot has started it.
-pub(super) fn next(pod: &Value, running: bool, host: Ipv4Addr, now: Timestamp) -> Act {
+/// The next action for a pod. `running` is whether it was started since the last boot.
+pub(super) fn next(pod: &Value, running: bool, host: Ipv4Addr, now: Timestamp) -> PodAction {
     let phase = meta::text(pod, "/status/phase");
     if meta::is_terminating(pod) {
-        return if !running || stopped(pod, now) { Act::End } else { Act::Nothing };
+        return if !running || has_stopped(pod, now) { PodAction::End } else { PodAction::Nothing };
     }
     if matches!(phase, "Succeeded" | "Failed") {
-        return Act::Nothing;
+        return PodAction::Nothing;
     }
-    // Silence of the node makes the server say that a pod is not ready; the kubelet knows better.
-    if running && meta::is_ready(pod) { Act::Nothing } else { Act::Run(status(pod, running, host, now)) }
+    // The server marks pods of a node without heartbeats as not ready; the kubelet corrects it.
+    if running && meta::is_ready(pod) { PodAction::Nothing } else { PodAction::Run(status(pod, running, host, now)) }
 }
 
-/// Whether a pod that was told to stop has stopped.
-fn stopped(pod: &Value, now: Timestamp) -> bool {
+/// Whether a terminating pod has stopped.
+fn has_stopped(pod: &Value, now: Timestamp) -> bool {
     let Ok(end) = meta::text(pod, "/metadata/deletionTimestamp").parse::<Timestamp>() else { return true };
     let grace = SignedDuration::from_secs(meta::deletion_grace(pod).unwrap_or_default());
-    let takes = pod.pointer("/metadata/annotations").and_then(|annotations| annotations.get(STOPS_AFTER));
-    let takes = takes.and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or(0);
-    now >= (end - grace + SignedDuration::from_secs(takes)).min(end)
+    let seconds = pod.pointer("/metadata/annotations").and_then(|annotations| annotations.get(STOPS_AFTER));
+    let seconds = seconds.and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or(0);
+    now >= (end - grace + SignedDuration::from_secs(seconds)).min(end)
 }
 
 fn status(pod: &Value, running: bool, host: Ipv4Addr, now: Timestamp) -> Value {
@@ -58,7 +58,7 @@ fn status(pod: &Value, running: bool, host: Ipv4Addr, now: Timestamp) -> Value {
         .map(|container| {
             let name = meta::text(container, "/name");
             let before = old(name);
-            // A container that ran before this boot is started again.
+            // A container that ran before this boot is restarted.
             let restarts =
                 before.map_or(0, |before| before["restartCount"].as_i64().unwrap_or_default() + i64::from(!running));
             let since = match before {
@@ -93,7 +93,7 @@ fn status(pod: &Value, running: bool, host: Ipv4Addr, now: Timestamp) -> Value {
     })
 }
 
-/// An address of the pod network that stays the same: nothing ever sends anything there.
+/// A stable address of the pod network. No traffic is ever sent to it.
 fn pod_address(pod: &Value) -> String {
     let hash = meta::uid(pod).bytes().fold(17u16, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let [high, low] = hash.to_be_bytes();
@@ -118,25 +118,25 @@ mod tests {
     }
 
     fn started(pod: &Value, running: bool, now: Timestamp) -> Value {
-        let Act::Run(status) = next(pod, running, HOST, now) else { panic!("it is not started") };
+        let PodAction::Run(status) = next(pod, running, HOST, now) else { panic!("the pod is not started") };
         let mut pod = pod.clone();
         pod["status"] = status;
         pod
     }
 
     #[test]
-    fn a_pod_is_started_once_and_again_after_a_boot() {
+    fn pod_is_started_once_and_again_after_a_boot() {
         let first = started(&pod(), false, at(0));
         assert_eq!(first["status"]["phase"], "Running");
         assert_eq!(first["status"]["containerStatuses"][0]["restartCount"], 0);
-        assert_eq!(next(&first, true, HOST, at(1)), Act::Nothing);
+        assert_eq!(next(&first, true, HOST, at(1)), PodAction::Nothing);
         let again = started(&first, false, at(9));
         assert_eq!(again["status"]["containerStatuses"][0]["restartCount"], 1);
         assert_eq!(again["status"]["startTime"], "1970-01-01T00:00:00Z");
     }
 
     #[test]
-    fn a_pod_that_was_called_not_ready_is_ready_again_without_a_restart() {
+    fn pod_marked_as_not_ready_becomes_ready_without_a_restart() {
         let mut silent = started(&pod(), false, at(0));
         silent["status"]["conditions"][2]["status"] = json!("False");
         let again = started(&silent, true, at(9));
@@ -145,24 +145,24 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_stops_when_it_is_ready_to_and_at_the_end_of_its_grace_at_the_latest() {
+    fn pod_stops_when_done_or_at_the_end_of_its_grace_period() {
         let mut ending = started(&pod(), false, at(0));
         ending["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
         ending["metadata"]["deletionGracePeriodSeconds"] = json!(30);
-        assert_eq!(next(&ending, true, HOST, at(0)), Act::End);
+        assert_eq!(next(&ending, true, HOST, at(0)), PodAction::End);
         ending["metadata"]["annotations"] = json!({STOPS_AFTER: "10"});
-        assert_eq!(next(&ending, true, HOST, at(9)), Act::Nothing);
-        assert_eq!(next(&ending, true, HOST, at(10)), Act::End);
+        assert_eq!(next(&ending, true, HOST, at(9)), PodAction::Nothing);
+        assert_eq!(next(&ending, true, HOST, at(10)), PodAction::End);
         ending["metadata"]["annotations"] = json!({STOPS_AFTER: "99"});
-        assert_eq!(next(&ending, true, HOST, at(29)), Act::Nothing);
-        assert_eq!(next(&ending, true, HOST, at(30)), Act::End);
-        assert_eq!(next(&ending, false, HOST, at(0)), Act::End, "it was not even started");
+        assert_eq!(next(&ending, true, HOST, at(29)), PodAction::Nothing);
+        assert_eq!(next(&ending, true, HOST, at(30)), PodAction::End);
+        assert_eq!(next(&ending, false, HOST, at(0)), PodAction::End, "it was never started");
     }
 
     #[test]
-    fn a_pod_that_has_ended_is_left_alone() {
+    fn ended_pod_is_left_alone() {
         let mut ended = pod();
         ended["status"]["phase"] = json!("Succeeded");
-        assert_eq!(next(&ended, false, HOST, at(0)), Act::Nothing);
+        assert_eq!(next(&ended, false, HOST, at(0)), PodAction::Nothing);
     }
 }

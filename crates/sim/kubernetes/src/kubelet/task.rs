@@ -1,30 +1,30 @@
-//! Announced pods: what `kilnd` does in a pod on a real node, the world does on its own. A label says which task it is.
+//! Task pods: on a real node `kilnd` runs in the pod, here the simulated kubelet does its work. A label names the task.
 
 use kiln_sim_azure::{MachineView, Sim};
 use serde_json::{Value, json};
 
 use crate::meta;
 
-/// Which task a pod is: [`INSPECT`] or [`INSTALL_FIRST_BOOT`].
+/// The label with the task: [`INSPECT`] or [`INSTALL_FIRST_BOOT`].
 pub const TASK_LABEL: &str = "kiln.dev/task";
-/// Reads the node's inside.
+/// Inspects the node.
 pub const INSPECT: &str = "inspect";
-/// Puts the first-boot unit on the node's disk.
+/// Installs the first-boot unit on the node's disk.
 pub const INSTALL_FIRST_BOOT: &str = "install-first-boot";
-/// The `ConfigMap`, in the pod's namespace, that the inspection goes to.
+/// The annotation with the `ConfigMap`, in the pod's namespace, for the inspection.
 pub const RESULT_ANNOTATION: &str = "kiln.dev/result";
-/// The key in it.
+/// The key of the inspection.
 pub const RESULT_KEY: &str = "inspection.json";
-/// The `Secret`, in the pod's namespace, that the custom data on the disk go to; without the annotation they go nowhere.
+/// The annotation with the Secret, in the pod's namespace, for the custom data. Without it the custom data is not written.
 pub const SECRET_ANNOTATION: &str = "kiln.dev/secret-result";
-/// The key in it.
+/// The key of the custom data.
 pub const SECRET_KEY: &str = "custom-data";
-/// The version of the first-boot unit; without it, that of this program.
+/// The annotation with the version of the first-boot unit; by default the version of this program.
 pub const VERSION_ANNOTATION: &str = "kiln.dev/unit-version";
 
-/// Where the world's disks can be written to.
+/// Write access to the disks of the machines.
 pub trait Disks: Send + Sync {
-    /// Puts the first-boot unit on the disk of a machine, recorded for it.
+    /// Installs the first-boot unit on the disk of a machine.
     fn install_first_boot(&self, vm_id: &str, version: &str) -> Result<(), String>;
 }
 
@@ -34,28 +34,27 @@ impl Disks for Sim {
     }
 }
 
-/// A task that a pod announces.
+/// The task of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Task {
-    /// Write these objects of the pod's namespace, then succeed.
-    Write(Vec<Written>),
+    /// Write these objects to the pod's namespace.
+    Write(Vec<TaskResult>),
     /// Install this version of the unit.
     Install(String),
-    /// It cannot be done.
     Impossible(String),
 }
 
-/// An object that a task leaves.
+/// A result object of a task.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Written {
+pub(super) struct TaskResult {
     pub(super) secret: bool,
     pub(super) name: String,
     pub(super) key: &'static str,
     pub(super) text: Vec<u8>,
 }
 
-/// The task of a pod, or `None` for a pod that is an ordinary one.
-pub(super) fn of(pod: &Value, machine: &MachineView) -> Option<Task> {
+/// The task of a pod, or `None` for an ordinary pod.
+pub(super) fn from_pod(pod: &Value, machine: &MachineView) -> Option<Task> {
     let annotation = |key: &str| {
         let annotations = pod.pointer("/metadata/annotations").and_then(|all| all.get(key));
         annotations.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
@@ -69,7 +68,7 @@ pub(super) fn of(pod: &Value, machine: &MachineView) -> Option<Task> {
             let version = annotation(VERSION_ANNOTATION).unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
             Some(Task::Install(version))
         }
-        other => Some(Task::Impossible(format!("`{other}` is no task"))),
+        other => Some(Task::Impossible(format!("unknown task `{other}`"))),
     }
 }
 
@@ -79,15 +78,15 @@ fn inspect(machine: &MachineView, result: String, secret: Option<String>) -> Tas
         Ok(text) => text,
         Err(error) => return Task::Impossible(error.to_string()),
     };
-    let mut all = vec![Written { secret: false, name: result, key: RESULT_KEY, text }];
+    let mut all = vec![TaskResult { secret: false, name: result, key: RESULT_KEY, text }];
     if let (Some(name), Some(bytes)) = (secret, inspection.custom_data.bytes()) {
-        all.push(Written { secret: true, name, key: SECRET_KEY, text: bytes.expose().to_vec() });
+        all.push(TaskResult { secret: true, name, key: SECRET_KEY, text: bytes.expose().to_vec() });
     }
     Task::Write(all)
 }
 
-/// The status of a pod whose task has come to its end.
-pub(super) fn ended(pod: &Value, outcome: &Result<(), String>, now: &str) -> Value {
+/// The status of a pod whose task has ended.
+pub(super) fn ended_status(pod: &Value, outcome: &Result<(), String>, now: &str) -> Value {
     let (phase, reason, code) = match outcome {
         Ok(()) => ("Succeeded", "Completed", 0),
         Err(_) => ("Failed", "Error", 1),

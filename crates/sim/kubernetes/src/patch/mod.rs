@@ -1,4 +1,4 @@
-//! PATCH in three of Kubernetes' forms. The fourth, server-side apply, is refused.
+//! PATCH in three of Kubernetes' four formats. Server-side apply is rejected.
 
 mod strategic;
 
@@ -7,23 +7,22 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::error::{ApiError, Result};
 use crate::event;
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 use crate::store::Store;
-use crate::write::{self, Written};
+use crate::write::{self, WriteOutcome};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// Patches an object or its status.
 pub(crate) fn patch(
     store: &mut Store,
     call: &Call<'_>,
     resource: &'static Resource,
     (namespace, name): (Option<&str>, &str),
     status: bool,
-) -> Result<Written> {
-    // What the form is comes before whether the object is there.
+) -> Result<WriteOutcome> {
+    // The content type is checked before the object's existence.
     if ![JSON, MERGE, STRATEGIC].contains(&call.content_type()) {
         return Err(ApiError::media_type(&[JSON, MERGE, STRATEGIC]));
     }
@@ -32,71 +31,37 @@ pub(crate) fn patch(
         .get(stored, namespace.unwrap_or_default(), name)
         .cloned()
         .ok_or_else(|| ApiError::not_found(stored, name))?;
-    let mut object = event::to_shown(resource, Value::clone(&old));
-    apply(call, resource.sort, &mut object)?;
-    let (mut object, warnings) = write::take(call, resource, object)?;
-    write::place(&mut object, namespace, Some(name))?;
+    let mut object = event::from_stored(resource, Value::clone(&old));
+    apply(call, resource.object_kind, &mut object)?;
+    let (mut object, warnings) = write::decode(call, resource, object)?;
+    write::set_location(&mut object, namespace, Some(name))?;
     let object = write::replace(store, stored, &old, object, status, call.dry_run()?)?;
-    Ok(Written { object, created: false, warnings })
+    Ok(WriteOutcome { object, created: false, warnings })
 }
 
-fn apply(call: &Call<'_>, sort: Sort, object: &mut Value) -> Result<()> {
+fn apply(call: &Call<'_>, object_kind: ObjectKind, object: &mut Value) -> Result<()> {
     let unreadable = |error: serde_json::Error| ApiError::bad(format!("error decoding patch: {error}"));
     if call.content_type() == JSON {
         let patch: json_patch::Patch = serde_json::from_slice(call.body()).map_err(unreadable)?;
         return json_patch::patch(object, &patch).map_err(|error| {
-            ApiError::unfit(format!("the server rejected our request due to an error in our request: {error}"))
+            ApiError::inapplicable_patch(format!(
+                "the server rejected our request due to an error in our request: {error}"
+            ))
         });
     }
     let patch: Value = serde_json::from_slice(call.body()).map_err(unreadable)?;
     if !patch.is_object() {
-        return Err(ApiError::bad("error decoding patch: it is no object"));
+        return Err(ApiError::bad("error decoding patch: it is not an object"));
     }
     if call.content_type() == MERGE {
-        merge(object, &patch);
+        kiln_types::json::merge_patch(object, &patch);
         Ok(())
     } else {
-        strategic::merge(sort, object, &patch)
+        strategic::merge(object_kind, object, &patch)
     }
 }
 
-/// RFC 7386: null removes, objects merge, everything else replaces.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let Some(target) = target.as_object_mut() else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
-    }
-}
-
-/// Whether a JSON value is what a text names: merge keys are numbers and texts.
+/// Whether two merge keys are equal.
 fn same_key(one: &Value, other: &Value) -> bool {
     one == other && !one.is_null()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_merge_patch_removes_by_null_and_replaces_lists() {
-        let mut object = json!({"metadata": {"annotations": {"a": "1", "b": "2"}}, "list": [1, 2]});
-        merge(
-            &mut object,
-            &json!({"metadata": {"annotations": {"a": null, "c": "3"}}, "list": [3], "new": {"x": null, "y": 1}}),
-        );
-        assert_eq!(object, json!({"metadata": {"annotations": {"b": "2", "c": "3"}}, "list": [3], "new": {"y": 1}}));
-    }
 }

@@ -1,54 +1,54 @@
-//! Strategic merge patch: lists merge by a key that the API's types name, and directives say the rest.
+//! Strategic merge patch: lists are merged by the keys that the API types declare, and directives control the rest.
 
 use serde_json::{Map, Value, json};
 
 use super::same_key;
 use crate::error::{ApiError, Result};
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 
-/// How a field merges.
+/// How a field is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Objects field by field, lists whole: where the types say nothing.
+enum MergeStrategy {
+    /// Objects are merged by field, lists are replaced: the default.
     Plain,
-    /// Whole.
+    /// The whole value is replaced.
     Replace,
-    /// A list of objects by one of their fields.
+    /// A list of objects, merged by this field.
     By(&'static str),
-    /// The same; a patch may say which other fields of an element stay.
+    /// Like `By`; a patch may list the fields of an element to retain.
     ByRetaining(&'static str),
-    /// A list of texts, as a set.
+    /// A list of strings, merged as a set.
     Set,
 }
 
-/// The merge keys of the API's types. `path` has the names of fields, elements of lists count as their list.
-fn way(sort: Sort, path: &[&str]) -> Way {
+/// The merge strategies of the API types. `path` consists of field names; list elements have the path of their list.
+fn strategy(object_kind: ObjectKind, path: &[&str]) -> MergeStrategy {
     let in_pod = |path: &[&str]| match path {
         ["containers" | "initContainers" | "ephemeralContainers" | "imagePullSecrets" | "schedulingGates"] => {
-            Way::By("name")
+            MergeStrategy::By("name")
         }
-        ["volumes" | "resourceClaims"] => Way::ByRetaining("name"),
-        ["hostAliases"] => Way::By("ip"),
-        ["topologySpreadConstraints"] => Way::By("topologyKey"),
+        ["volumes" | "resourceClaims"] => MergeStrategy::ByRetaining("name"),
+        ["hostAliases"] => MergeStrategy::By("ip"),
+        ["topologySpreadConstraints"] => MergeStrategy::By("topologyKey"),
         ["containers" | "initContainers" | "ephemeralContainers", field] => match *field {
-            "env" => Way::By("name"),
-            "ports" => Way::By("containerPort"),
-            "volumeMounts" => Way::By("mountPath"),
-            "volumeDevices" => Way::By("devicePath"),
-            _ => Way::Plain,
+            "env" => MergeStrategy::By("name"),
+            "ports" => MergeStrategy::By("containerPort"),
+            "volumeMounts" => MergeStrategy::By("mountPath"),
+            "volumeDevices" => MergeStrategy::By("devicePath"),
+            _ => MergeStrategy::Plain,
         },
-        _ => Way::Plain,
+        _ => MergeStrategy::Plain,
     };
-    match (sort, path) {
-        (_, ["metadata", "finalizers"]) | (Sort::Node, ["spec", "podCIDRs"]) => Way::Set,
-        (_, ["metadata", "ownerReferences"]) => Way::By("uid"),
-        (Sort::DaemonSet | Sort::ReplicaSet, ["spec", "template", "spec", rest @ ..])
-        | (Sort::Pod, ["spec", rest @ ..]) => in_pod(rest),
-        (Sort::Pod, ["status", "podIPs" | "hostIPs"]) => Way::By("ip"),
-        (Sort::Pod, ["status", "resourceClaimStatuses"]) => Way::ByRetaining("name"),
-        (Sort::Budget, ["spec", "selector"]) => Way::Replace,
-        (_, ["status", "conditions"]) | (Sort::Node, ["status", "addresses"]) => Way::By("type"),
-        _ => Way::Plain,
+    match (object_kind, path) {
+        (_, ["metadata", "finalizers"]) | (ObjectKind::Node, ["spec", "podCIDRs"]) => MergeStrategy::Set,
+        (_, ["metadata", "ownerReferences"]) => MergeStrategy::By("uid"),
+        (ObjectKind::DaemonSet | ObjectKind::ReplicaSet, ["spec", "template", "spec", rest @ ..])
+        | (ObjectKind::Pod, ["spec", rest @ ..]) => in_pod(rest),
+        (ObjectKind::Pod, ["status", "podIPs" | "hostIPs"]) => MergeStrategy::By("ip"),
+        (ObjectKind::Pod, ["status", "resourceClaimStatuses"]) => MergeStrategy::ByRetaining("name"),
+        (ObjectKind::Budget, ["spec", "selector"]) => MergeStrategy::Replace,
+        (_, ["status", "conditions"]) | (ObjectKind::Node, ["status", "addresses"]) => MergeStrategy::By("type"),
+        _ => MergeStrategy::Plain,
     }
 }
 
@@ -57,19 +57,19 @@ const RETAIN: &str = "$retainKeys";
 const DROP: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Merges `patch` into an object of this sort.
-pub(crate) fn merge(sort: Sort, object: &mut Value, patch: &Value) -> Result<()> {
-    let Value::Object(patch) = patch else { return Err(ApiError::bad("the patch is no object")) };
+/// Merges `patch` into an object.
+pub(crate) fn merge(object_kind: ObjectKind, object: &mut Value, patch: &Value) -> Result<()> {
+    let Value::Object(patch) = patch else { return Err(ApiError::bad("the patch is not an object")) };
     if !object.is_object() {
         *object = json!({});
     }
     let Some(target) = object.as_object_mut() else { return Ok(()) };
-    merge_object(sort, &mut Vec::new(), target, patch)
+    merge_object(object_kind, &mut Vec::new(), target, patch)
 }
 
 fn merge_object<'p>(
-    sort: Sort,
-    place: &mut Vec<&'p str>,
+    object_kind: ObjectKind,
+    path: &mut Vec<&'p str>,
     target: &mut Map<String, Value>,
     patch: &'p Map<String, Value>,
 ) -> Result<()> {
@@ -78,7 +78,10 @@ fn merge_object<'p>(
         Some("replace") => {
             target.clear();
             target.extend(
-                patch.iter().filter(|(key, _)| !is_directive(key)).map(|(key, value)| (key.clone(), bare(value))),
+                patch
+                    .iter()
+                    .filter(|(key, _)| !is_directive(key))
+                    .map(|(key, value)| (key.clone(), strip_directives(value))),
             );
             return Ok(());
         }
@@ -95,13 +98,13 @@ fn merge_object<'p>(
         if is_directive(key) {
             continue;
         }
-        place.push(key);
+        path.push(key);
         if value.is_null() {
             target.remove(key);
         } else {
-            merge_field(sort, place, target, key, value)?;
+            merge_field(object_kind, path, target, key, value)?;
         }
-        place.pop();
+        path.pop();
     }
     for (key, value) in patch {
         if let (Some(field), Some(gone)) = (key.strip_prefix(DROP), value.as_array())
@@ -112,76 +115,76 @@ fn merge_object<'p>(
     }
     for (key, value) in patch {
         if let (Some(field), Some(order)) = (key.strip_prefix(ORDER), value.as_array()) {
-            place.push(field);
+            path.push(field);
             if let Some(Value::Array(list)) = target.get_mut(field) {
-                sort_by(way(sort, place), list, order);
+                sort_by(strategy(object_kind, path), list, order);
             }
-            place.pop();
+            path.pop();
         }
     }
     Ok(())
 }
 
 fn merge_field<'p>(
-    sort: Sort,
-    place: &mut Vec<&'p str>,
+    object_kind: ObjectKind,
+    path: &mut Vec<&'p str>,
     target: &mut Map<String, Value>,
     key: &str,
     value: &'p Value,
 ) -> Result<()> {
-    match (way(sort, place), value) {
-        (Way::Plain, Value::Object(_)) if !target.contains_key(key) => {
+    match (strategy(object_kind, path), value) {
+        (MergeStrategy::Plain, Value::Object(_)) if !target.contains_key(key) => {
             if !is_directed(value) {
-                target.insert(key.to_owned(), bare(value));
+                target.insert(key.to_owned(), strip_directives(value));
             }
         }
-        (Way::Plain, Value::Object(patch)) => {
+        (MergeStrategy::Plain, Value::Object(patch)) => {
             let field = target.entry(key).or_insert_with(|| json!({}));
             if !field.is_object() {
                 *field = json!({});
             }
             let Some(field) = field.as_object_mut() else { return Ok(()) };
             let deleted = patch.get(DIRECTIVE) == Some(&json!("delete"));
-            merge_object(sort, place, field, patch)?;
+            merge_object(object_kind, path, field, patch)?;
             if deleted {
                 target.remove(key);
             }
         }
-        (Way::By(name) | Way::ByRetaining(name), Value::Array(patch)) => {
+        (MergeStrategy::By(name) | MergeStrategy::ByRetaining(name), Value::Array(patch)) => {
             let list = target.entry(key).or_insert_with(|| json!([]));
             if !list.is_array() {
                 *list = json!([]);
             }
             let Some(list) = list.as_array_mut() else { return Ok(()) };
-            merge_list(sort, place, list, patch, name)?;
+            merge_list(object_kind, path, list, patch, name)?;
         }
-        (Way::Set, Value::Array(patch)) => {
+        (MergeStrategy::Set, Value::Array(patch)) => {
             let list = target.entry(key).or_insert_with(|| json!([]));
             if let Some(list) = list.as_array_mut() {
                 let new: Vec<Value> = patch.iter().filter(|one| !list.contains(one)).cloned().collect();
                 list.extend(new);
             }
         }
-        _ => drop(target.insert(key.to_owned(), bare(value))),
+        _ => drop(target.insert(key.to_owned(), strip_directives(value))),
     }
     Ok(())
 }
 
 fn merge_list<'p>(
-    sort: Sort,
-    place: &mut Vec<&'p str>,
+    object_kind: ObjectKind,
+    path: &mut Vec<&'p str>,
     list: &mut Vec<Value>,
     patch: &'p [Value],
     name: &'static str,
 ) -> Result<()> {
-    // One element that is nothing but `$patch: replace` makes the rest the whole list.
+    // An element `$patch: replace` replaces the whole list with the other elements.
     if patch.iter().any(|one| one.get(DIRECTIVE) == Some(&json!("replace"))) {
-        *list = patch.iter().filter(|one| one.get(DIRECTIVE).is_none()).map(bare).collect();
+        *list = patch.iter().filter(|one| one.get(DIRECTIVE).is_none()).map(strip_directives).collect();
         return Ok(());
     }
     for element in patch {
         let Value::Object(fields) = element else {
-            return Err(ApiError::bad(format!("an element of {} is no object", place.join("."))));
+            return Err(ApiError::bad(format!("an element of {} is not an object", path.join("."))));
         };
         let Some(key) = fields.get(name).filter(|key| !key.is_null()) else {
             return Err(ApiError::bad(format!("map: {element} does not contain declared merge key: {name}")));
@@ -192,18 +195,18 @@ fn merge_list<'p>(
             continue;
         }
         match found.and_then(|at| list[at].as_object_mut()) {
-            Some(target) => merge_object(sort, place, target, fields)?,
-            None => list.push(bare(element)),
+            Some(target) => merge_object(object_kind, path, target, fields)?,
+            None => list.push(strip_directives(element)),
         }
     }
     Ok(())
 }
 
-/// Elements that the order names come in that order; the others keep their place behind the one that they followed.
-fn sort_by(way: Way, list: &mut Vec<Value>, order: &[Value]) {
+/// Sorts the elements by `order`; elements that it does not name stay behind their predecessor.
+fn sort_by(strategy: MergeStrategy, list: &mut Vec<Value>, order: &[Value]) {
     let rank = |one: &Value| {
-        order.iter().position(|named| match way {
-            Way::By(name) | Way::ByRetaining(name) => {
+        order.iter().position(|named| match strategy {
+            MergeStrategy::By(name) | MergeStrategy::ByRetaining(name) => {
                 one.get(name).zip(named.get(name)).is_some_and(|(own, named)| same_key(own, named))
             }
             _ => one == named,
@@ -229,21 +232,21 @@ fn is_directive(key: &str) -> bool {
     key == DIRECTIVE || key == RETAIN || key.starts_with(DROP) || key.starts_with(ORDER)
 }
 
-/// A value for a place where nothing was: without nulls, and without what a directive speaks of.
-fn bare(value: &Value) -> Value {
+/// A value for a missing field: without nulls and directives.
+fn strip_directives(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.iter()
                 .filter(|(key, value)| !is_directive(key) && !value.is_null() && !is_directed(value))
-                .map(|(key, value)| (key.clone(), bare(value)))
+                .map(|(key, value)| (key.clone(), strip_directives(value)))
                 .collect(),
         ),
-        Value::Array(list) => Value::Array(list.iter().filter(|one| !is_directed(one)).map(bare).collect()),
+        Value::Array(list) => Value::Array(list.iter().filter(|one| !is_directed(one)).map(strip_directives).collect()),
         other => other.clone(),
     }
 }
 
-/// A directive about something that is not there is about nothing.
+/// A directive for a missing value has no effect.
 fn is_directed(value: &Value) -> bool {
     value.get(DIRECTIVE).is_some()
 }
@@ -252,13 +255,13 @@ fn is_directed(value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn merged(sort: Sort, mut object: Value, patch: &Value) -> Value {
-        merge(sort, &mut object, patch).unwrap();
+    fn merged(object_kind: ObjectKind, mut object: Value, patch: &Value) -> Value {
+        merge(object_kind, &mut object, patch).unwrap();
         object
     }
 
     #[test]
-    fn containers_merge_by_name_and_their_variables_too() {
+    fn containers_and_their_variables_are_merged_by_name() {
         let pod = json!({"spec": {"containers": [
             {"name": "a", "image": "x:1", "env": [{"name": "K", "value": "1"}]}, {"name": "b", "image": "y"},
         ]}});
@@ -266,7 +269,7 @@ mod tests {
             {"name": "a", "image": "x:2", "env": [{"name": "L", "value": "2"}]}, {"name": "c", "image": "z"},
         ]}});
         assert_eq!(
-            merged(Sort::Pod, pod, &patch)["spec"]["containers"],
+            merged(ObjectKind::Pod, pod, &patch)["spec"]["containers"],
             json!([
                 {"name": "a", "image": "x:2", "env": [{"name": "K", "value": "1"}, {"name": "L", "value": "2"}]},
                 {"name": "b", "image": "y"}, {"name": "c", "image": "z"},
@@ -275,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_merge_by_type_and_taints_are_one_list() {
+    fn conditions_are_merged_by_type_and_taints_are_replaced() {
         let node = json!({
             "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
             "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "r"}, {"type": "X", "status": "True"}]},
@@ -285,7 +288,7 @@ mod tests {
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         });
         assert_eq!(
-            merged(Sort::Node, node, &patch),
+            merged(ObjectKind::Node, node, &patch),
             json!({
                 "spec": {"taints": [{"key": "b", "effect": "NoExecute"}]},
                 "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "r"}, {"type": "X", "status": "True"}]},
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_delete_replace_order_and_take_out_of_sets() {
+    fn directives_delete_replace_and_order_elements() {
         let pod = json!({
             "metadata": {"finalizers": ["a.io/x", "b.io/y"], "labels": {"k": "v"}},
             "spec": {"containers": [{"name": "a"}, {"name": "b"}], "volumes": [{"name": "v", "emptyDir": {}}]},
@@ -308,7 +311,7 @@ mod tests {
             },
         });
         assert_eq!(
-            merged(Sort::Pod, pod, &patch),
+            merged(ObjectKind::Pod, pod, &patch),
             json!({
                 "metadata": {"finalizers": ["b.io/y", "c.io/z"], "labels": {"n": "1"}},
                 "spec": {"containers": [{"name": "c"}, {"name": "b"}], "volumes": [{"name": "v", "hostPath": {"path": "/x"}}]},
@@ -316,17 +319,17 @@ mod tests {
         );
         let node = json!({"status": {"conditions": [{"type": "A"}, {"type": "B"}]}});
         let patch = json!({"status": {"conditions": [{"$patch": "replace"}, {"type": "C"}]}});
-        assert_eq!(merged(Sort::Node, node, &patch), json!({"status": {"conditions": [{"type": "C"}]}}));
+        assert_eq!(merged(ObjectKind::Node, node, &patch), json!({"status": {"conditions": [{"type": "C"}]}}));
     }
 
     #[test]
-    fn null_removes_and_a_missing_merge_key_is_refused() {
+    fn null_removes_a_field_and_a_missing_merge_key_is_rejected() {
         let node = json!({"spec": {"unschedulable": true, "taints": [1]}});
         assert_eq!(
-            merged(Sort::Node, node, &json!({"spec": {"unschedulable": null, "taints": null}})),
+            merged(ObjectKind::Node, node, &json!({"spec": {"unschedulable": null, "taints": null}})),
             json!({"spec": {}})
         );
         let mut pod = json!({"spec": {"containers": [{"name": "a"}]}});
-        assert!(merge(Sort::Pod, &mut pod, &json!({"spec": {"containers": [{"image": "x"}]}})).is_err());
+        assert!(merge(ObjectKind::Pod, &mut pod, &json!({"spec": {"containers": [{"image": "x"}]}})).is_err());
     }
 }

@@ -2,30 +2,30 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Cause;
+use crate::error::FieldError;
 
-/// Nothing is allowed before the pods are counted.
+/// No disruption is allowed until the pods are counted.
 pub(crate) fn prepare(budget: &mut Value) {
     budget["status"] = json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
 }
 
-pub(crate) fn check(budget: &Value) -> Vec<Cause> {
+pub(crate) fn check(budget: &Value) -> Vec<FieldError> {
     let mut causes = Vec::new();
     let spec = &budget["spec"];
-    let [least, most] = ["minAvailable", "maxUnavailable"].map(|field| &spec[field]);
-    if !least.is_null() && !most.is_null() {
+    let [min, max] = ["minAvailable", "maxUnavailable"].map(|field| &spec[field]);
+    if !min.is_null() && !max.is_null() {
         let why = "minAvailable and maxUnavailable cannot be both set";
-        causes.push(Cause::invalid("spec", spec, why));
+        causes.push(FieldError::invalid("spec", spec, why));
     }
-    for (field, value) in [("spec.minAvailable", least), ("spec.maxUnavailable", most)] {
-        let fine = match value {
+    for (field, value) in [("spec.minAvailable", min), ("spec.maxUnavailable", max)] {
+        let valid = match value {
             Value::Null => true,
             Value::Number(number) => number.as_i64().is_some_and(|number| number >= 0),
             Value::String(text) => percent(text).is_some_and(|percent| percent <= 100),
             _ => false,
         };
-        if !fine {
-            causes.push(Cause::invalid(field, value, "must be a number of 0 or more, or a percentage up to 100%"));
+        if !valid {
+            causes.push(FieldError::invalid(field, value, "must be a number of 0 or more, or a percentage up to 100%"));
         }
     }
     causes

@@ -3,27 +3,27 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::error::Cause;
+use crate::error::FieldError;
 use crate::{meta, names};
 
-/// The defaults of a pod and of its containers.
+/// Sets the defaults of a pod and of its containers.
 pub(crate) fn prepare(pod: &mut Value, now: Timestamp) {
     default_spec(meta::child(pod, "spec"));
     default_tolerations(pod);
-    let class = quality(pod);
-    // A mirror pod's status comes with it only later, like every other's.
+    let class = qos_class(pod);
+    // The status is set later, also for mirror pods.
     pod["status"] = json!({"phase": "Pending", "qosClass": class});
     if !meta::text(pod, "/spec/nodeName").is_empty() {
         pod["status"]["conditions"] = json!([scheduled(now)]);
     }
 }
 
-/// The condition of a pod that has its node.
+/// The condition of a bound pod.
 pub(crate) fn scheduled(now: Timestamp) -> Value {
     json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": meta::time(now)})
 }
 
-/// The defaults of a pod's `spec`, alone or in a template.
+/// Sets the defaults of a pod spec, in a pod or a template.
 pub(crate) fn default_spec(spec: &mut serde_json::Map<String, Value>) {
     for (field, value) in [
         ("restartPolicy", json!("Always")),
@@ -55,17 +55,17 @@ pub(crate) fn default_spec(spec: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// `latest` is pulled always, anything else once.
+/// `latest` is always pulled, other tags once.
 fn pull_policy(image: &str) -> &'static str {
     if image.contains('@') {
         return "IfNotPresent";
     }
-    // A colon before the last slash is a port's.
+    // A colon before the last slash belongs to a port.
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
     if tag.is_none_or(|tag| tag == "latest") { "Always" } else { "IfNotPresent" }
 }
 
-/// A pod stays for five minutes on a node that is gone, unless it says otherwise. It has a priority, too.
+/// Pods stay on an unreachable node for five minutes by default. Also sets the default priority.
 fn default_tolerations(pod: &mut Value) {
     let spec = meta::child(pod, "spec");
     spec.entry("enableServiceLinks").or_insert(json!(true));
@@ -84,8 +84,8 @@ fn default_tolerations(pod: &mut Value) {
     }
 }
 
-/// Best effort without any request or limit; guaranteed when all containers limit both and ask for as much.
-fn quality(pod: &Value) -> &'static str {
+/// The QoS class: best effort without requests and limits; guaranteed if all containers have limits equal to their requests.
+fn qos_class(pod: &Value) -> &'static str {
     let containers = || meta::list(pod, "/spec/containers").iter().chain(meta::list(pod, "/spec/initContainers"));
     let amount = |container: &Value, kind: &str, what: &str| {
         let text = meta::text(container, &format!("/resources/{kind}/{what}")).to_owned();
@@ -109,43 +109,47 @@ fn quality(pod: &Value) -> &'static str {
     if full { "Guaranteed" } else { "Burstable" }
 }
 
-pub(crate) fn check(pod: &Value) -> Vec<Cause> {
+pub(crate) fn check(pod: &Value) -> Vec<FieldError> {
     check_spec(pod, "/spec", "spec")
 }
 
-/// Judges a pod's `spec`, at a pointer and by the path that people know.
-pub(crate) fn check_spec(object: &Value, pointer: &str, path: &str) -> Vec<Cause> {
+/// Validates a pod spec at a JSON pointer; `path` is used in messages.
+pub(crate) fn check_spec(object: &Value, pointer: &str, path: &str) -> Vec<FieldError> {
     let mut causes = Vec::new();
     let containers = meta::list(object, &format!("{pointer}/containers"));
     if containers.is_empty() {
-        causes.push(Cause::required(format!("{path}.containers"), ""));
+        causes.push(FieldError::required(format!("{path}.containers"), ""));
     }
     let mut seen: Vec<&str> = Vec::new();
     for (index, container) in containers.iter().enumerate() {
         let field = format!("{path}.containers[{index}]");
         let name = meta::text(container, "/name");
         if name.is_empty() {
-            causes.push(Cause::required(format!("{field}.name"), ""));
+            causes.push(FieldError::required(format!("{field}.name"), ""));
         } else if !names::is_dns_label(name) {
-            causes.push(Cause::invalid(format!("{field}.name"), &json!(name), "a lowercase RFC 1123 label is needed"));
+            causes.push(FieldError::invalid(
+                format!("{field}.name"),
+                &json!(name),
+                "must be a lowercase RFC 1123 label",
+            ));
         } else if seen.contains(&name) {
-            causes.push(Cause::duplicate(format!("{field}.name"), &json!(name)));
+            causes.push(FieldError::duplicate(format!("{field}.name"), &json!(name)));
         }
         seen.push(name);
         if meta::text(container, "/image").is_empty() {
-            causes.push(Cause::required(format!("{field}.image"), ""));
+            causes.push(FieldError::required(format!("{field}.image"), ""));
         }
     }
     let policy = object.pointer(&format!("{pointer}/restartPolicy")).cloned().unwrap_or(Value::Null);
     let policies = ["Always", "OnFailure", "Never"];
     if !policies.iter().any(|known| policy == *known) {
-        causes.push(Cause::unsupported(format!("{path}.restartPolicy"), &policy, &policies));
+        causes.push(FieldError::unsupported(format!("{path}.restartPolicy"), &policy, &policies));
     }
     causes
 }
 
-/// What may change in a pod's `spec` besides its node, which only a binding gives.
-pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<Cause> {
+/// Validates a change of a pod spec. The node is only set by a binding.
+pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<FieldError> {
     let blank = |pod: &Value| {
         let mut spec = pod["spec"].clone();
         for field in ["initContainers", "containers"] {
@@ -156,7 +160,7 @@ pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<Cause> {
         for field in ["activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"] {
             spec.as_object_mut().map(|spec| spec.remove(field));
         }
-        // Tolerations may be added, none may go.
+        // Tolerations may be added but not removed.
         let tolerations = spec.as_object_mut().and_then(|spec| spec.remove("tolerations")).unwrap_or(json!([]));
         (spec, tolerations)
     };
@@ -166,7 +170,7 @@ pub(crate) fn check_change(old: &Value, new: &Value) -> Vec<Cause> {
     if old == new && kept {
         return Vec::new();
     }
-    vec![Cause::forbidden(
+    vec![FieldError::forbidden(
         "spec",
         "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
     )]
@@ -177,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pull_policy_follows_the_tag() {
+    fn pull_policy_depends_on_the_tag() {
         for (image, policy) in [
             ("pause", "Always"),
             ("pause:latest", "Always"),
@@ -191,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn quality_of_service_follows_requests_and_limits() {
-        let class = |resources: Value| quality(&json!({"spec": {"containers": [{"resources": resources}]}}));
+    fn qos_class_depends_on_requests_and_limits() {
+        let class = |resources: Value| qos_class(&json!({"spec": {"containers": [{"resources": resources}]}}));
         assert_eq!(class(json!({})), "BestEffort");
         assert_eq!(class(json!({"requests": {"cpu": "1"}})), "Burstable");
         assert_eq!(class(json!({"limits": {"cpu": "1", "memory": "1Gi"}})), "Guaranteed");

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::pod;
-use crate::error::Cause;
+use crate::error::FieldError;
 use crate::meta;
-use crate::resource::{Resource, Sort};
+use crate::resource::{ObjectKind, Resource};
 use crate::selector::Selector;
 
 pub(crate) fn prepare(resource: &Resource, object: &mut Value) {
@@ -13,7 +13,7 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value) {
     if let Some(Value::Object(template)) = spec.get_mut("template").and_then(|template| template.get_mut("spec")) {
         pod::default_spec(template);
     }
-    if resource.sort == Sort::DaemonSet {
+    if resource.object_kind == ObjectKind::DaemonSet {
         spec.entry("revisionHistoryLimit").or_insert(json!(10));
         spec.entry("updateStrategy")
             .or_insert_with(|| json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
@@ -26,15 +26,15 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value) {
     }
 }
 
-pub(crate) fn check(object: &Value) -> Vec<Cause> {
+pub(crate) fn check(object: &Value) -> Vec<FieldError> {
     let mut causes = Vec::new();
     let template = json!({"metadata": object.pointer("/spec/template/metadata").cloned().unwrap_or_default()});
-    match object.pointer("/spec/selector").and_then(Selector::of_object) {
-        None => causes.push(Cause::required("spec.selector", "")),
+    match object.pointer("/spec/selector").and_then(Selector::from_object) {
+        None => causes.push(FieldError::required("spec.selector", "")),
         Some(selector) if !selector.matches(&template) => {
             let labels = &template["metadata"]["labels"];
             let why = "`selector` does not match template `labels`";
-            causes.push(Cause::invalid("spec.template.metadata.labels", labels, why));
+            causes.push(FieldError::invalid("spec.template.metadata.labels", labels, why));
         }
         Some(_) => {}
     }

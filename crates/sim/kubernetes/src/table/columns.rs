@@ -1,21 +1,21 @@
-//! The columns of each resource.
+//! The table columns of each resource.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{age, created};
 use crate::meta;
-use crate::resource::Sort;
+use crate::resource::ObjectKind;
 
-/// Name, type, and whether it is for `-o wide` alone.
+/// Name, type, and whether it is only for `-o wide`.
 type Column = (&'static str, &'static str, bool);
 
 const NAME: Column = ("Name", "string", false);
 const AGE: Column = ("Age", "string", false);
 
-fn columns(sort: Sort) -> &'static [Column] {
-    match sort {
-        Sort::Pod => &[
+fn columns(object_kind: ObjectKind) -> &'static [Column] {
+    match object_kind {
+        ObjectKind::Pod => &[
             NAME,
             ("Ready", "string", false),
             ("Status", "string", false),
@@ -26,7 +26,7 @@ fn columns(sort: Sort) -> &'static [Column] {
             ("Nominated Node", "string", true),
             ("Readiness Gates", "string", true),
         ],
-        Sort::Node => &[
+        ObjectKind::Node => &[
             NAME,
             ("Status", "string", false),
             ("Roles", "string", false),
@@ -38,18 +38,18 @@ fn columns(sort: Sort) -> &'static [Column] {
             ("Kernel-Version", "string", true),
             ("Container-Runtime", "string", true),
         ],
-        Sort::Namespace => &[NAME, ("Status", "string", false), AGE],
-        Sort::ConfigMap => &[NAME, ("Data", "string", false), AGE],
-        Sort::Secret => &[NAME, ("Type", "string", false), ("Data", "string", false), AGE],
-        Sort::Lease => &[NAME, ("Holder", "string", false), AGE],
-        Sort::Budget => &[
+        ObjectKind::Namespace => &[NAME, ("Status", "string", false), AGE],
+        ObjectKind::ConfigMap => &[NAME, ("Data", "string", false), AGE],
+        ObjectKind::Secret => &[NAME, ("Type", "string", false), ("Data", "string", false), AGE],
+        ObjectKind::Lease => &[NAME, ("Holder", "string", false), AGE],
+        ObjectKind::Budget => &[
             NAME,
             ("Min Available", "string", false),
             ("Max Unavailable", "string", false),
             ("Allowed Disruptions", "integer", false),
             AGE,
         ],
-        Sort::DaemonSet => &[
+        ObjectKind::DaemonSet => &[
             NAME,
             ("Desired", "integer", false),
             ("Current", "integer", false),
@@ -59,10 +59,10 @@ fn columns(sort: Sort) -> &'static [Column] {
             ("Node Selector", "string", false),
             AGE,
         ],
-        Sort::ReplicaSet => {
+        ObjectKind::ReplicaSet => {
             &[NAME, ("Desired", "integer", false), ("Current", "integer", false), ("Ready", "integer", false), AGE]
         }
-        Sort::Event | Sort::NewEvent => &[
+        ObjectKind::Event | ObjectKind::NewEvent => &[
             ("Last Seen", "string", false),
             ("Type", "string", false),
             ("Reason", "string", false),
@@ -77,8 +77,8 @@ fn columns(sort: Sort) -> &'static [Column] {
     }
 }
 
-pub(super) fn definitions(sort: Sort) -> Value {
-    columns(sort)
+pub(super) fn definitions(object_kind: ObjectKind) -> Value {
+    columns(object_kind)
         .iter()
         .map(|(name, kind, wide)| {
             json!({
@@ -89,21 +89,21 @@ pub(super) fn definitions(sort: Sort) -> Value {
         .collect()
 }
 
-pub(super) fn cells(sort: Sort, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn cells(object_kind: ObjectKind, object: &Value, now: Timestamp) -> Vec<Value> {
     let text = |pointer: &str| meta::text(object, pointer).to_owned();
     let number = |pointer: &str| json!(object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default());
     let (name, age_cell) = (json!(meta::name(object)), json!(created(object, now)));
     let size = |pointers: &[&str]| -> usize {
         pointers.iter().filter_map(|pointer| object.pointer(pointer)?.as_object()).map(serde_json::Map::len).sum()
     };
-    match sort {
-        Sort::Pod => pod(object, now),
-        Sort::Node => node(object, now),
-        Sort::Namespace => vec![name, json!(text("/status/phase")), age_cell],
-        Sort::ConfigMap => vec![name, json!(size(&["/data", "/binaryData"])), age_cell],
-        Sort::Secret => vec![name, json!(text("/type")), json!(size(&["/data"])), age_cell],
-        Sort::Lease => vec![name, json!(text("/spec/holderIdentity")), age_cell],
-        Sort::Budget => {
+    match object_kind {
+        ObjectKind::Pod => pod(object, now),
+        ObjectKind::Node => node(object, now),
+        ObjectKind::Namespace => vec![name, json!(text("/status/phase")), age_cell],
+        ObjectKind::ConfigMap => vec![name, json!(size(&["/data", "/binaryData"])), age_cell],
+        ObjectKind::Secret => vec![name, json!(text("/type")), json!(size(&["/data"])), age_cell],
+        ObjectKind::Lease => vec![name, json!(text("/spec/holderIdentity")), age_cell],
+        ObjectKind::Budget => {
             let amount = |pointer: &str| match object.pointer(pointer) {
                 None | Some(Value::Null) => "N/A".to_owned(),
                 Some(Value::String(text)) => text.clone(),
@@ -117,7 +117,7 @@ pub(super) fn cells(sort: Sort, object: &Value, now: Timestamp) -> Vec<Value> {
                 age_cell,
             ]
         }
-        Sort::DaemonSet => vec![
+        ObjectKind::DaemonSet => vec![
             name,
             number("/status/desiredNumberScheduled"),
             number("/status/currentNumberScheduled"),
@@ -127,10 +127,10 @@ pub(super) fn cells(sort: Sort, object: &Value, now: Timestamp) -> Vec<Value> {
             json!(labels(object.pointer("/spec/template/spec/nodeSelector"))),
             age_cell,
         ],
-        Sort::ReplicaSet => {
+        ObjectKind::ReplicaSet => {
             vec![name, number("/spec/replicas"), number("/status/replicas"), number("/status/readyReplicas"), age_cell]
         }
-        Sort::Event | Sort::NewEvent => event(object, now),
+        ObjectKind::Event | ObjectKind::NewEvent => event(object, now),
     }
 }
 
@@ -166,7 +166,7 @@ fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// One word for the state of a pod: what its first container waits for or ended with, else its phase.
+/// The status column: the reason of the first waiting or ended container, or else the phase.
 fn pod_status(pod: &Value) -> String {
     let phase = meta::text(pod, "/status/phase");
     let ended = matches!(phase, "Succeeded" | "Failed");
@@ -177,17 +177,17 @@ fn pod_status(pod: &Value) -> String {
     if meta::is_terminating(pod) && !ended {
         return "Terminating".to_owned();
     }
-    let mut word = if reason.is_empty() { phase } else { reason }.to_owned();
+    let mut status_text = if reason.is_empty() { phase } else { reason }.to_owned();
     for status in meta::list(pod, "/status/containerStatuses").iter().rev() {
         let [waiting, terminated] = ["waiting", "terminated"].map(|state| &status["state"][state]);
         if let Some(reason) = waiting["reason"].as_str().filter(|reason| !reason.is_empty()) {
-            reason.clone_into(&mut word);
+            reason.clone_into(&mut status_text);
         } else if !terminated.is_null() {
             let reason = terminated["reason"].as_str().filter(|reason| !reason.is_empty());
-            word = reason.map_or_else(|| format!("ExitCode:{}", terminated["exitCode"]), str::to_owned);
+            status_text = reason.map_or_else(|| format!("ExitCode:{}", terminated["exitCode"]), str::to_owned);
         }
     }
-    word
+    status_text
 }
 
 const ROLE: &str = "node-role.kubernetes.io/";

@@ -1,17 +1,17 @@
-//! Real `kubectl`.
+//! The real `kubectl`.
 
 use serde_json::json;
 
-use crate::ground::Ground;
+use crate::test_server::TestServer;
 
 crate::both!(
     kubectl_gets_and_describes_nodes_and_pods,
     kubectl_cordons_and_uncordons,
     kubectl_annotates_and_labels,
     kubectl_creates_a_pod_and_deletes_it,
-    kubectl_refuses_a_field_that_the_api_does_not_have,
+    kubectl_rejects_unknown_fields,
     kubectl_drains_a_node,
-    kubectl_drain_is_held_by_a_budget,
+    kubectl_drain_is_blocked_by_a_budget,
     kubectl_taints_applies_and_patches,
     kubectl_waits_and_watches,
 );
@@ -23,10 +23,10 @@ metadata: {name: made, labels: {app: web}}
 spec: {containers: [{name: main, image: 'pause:3.9'}]}
 ";
 
-async fn kubectl_gets_and_describes_nodes_and_pods(g: Ground) {
+async fn kubectl_gets_and_describes_nodes_and_pods(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({})).await;
-    g.runs("a", true).await;
+    g.set_running("a", true).await;
     let nodes = g.kubectl_ok(&["get", "node", &node]).await;
     let (head, row) = nodes.split_once('\n').unwrap();
     assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]);
@@ -58,7 +58,7 @@ async fn kubectl_gets_and_describes_nodes_and_pods(g: Ground) {
     assert_eq!(stderr, "Error from server (NotFound): pods \"none\" not found\n");
 }
 
-async fn kubectl_cordons_and_uncordons(g: Ground) {
+async fn kubectl_cordons_and_uncordons(g: TestServer) {
     let node = g.node().await;
     assert_eq!(g.kubectl_ok(&["cordon", &node]).await, format!("node/{node} cordoned\n"));
     assert_eq!(g.kubectl_ok(&["cordon", &node]).await, format!("node/{node} already cordoned\n"));
@@ -68,7 +68,7 @@ async fn kubectl_cordons_and_uncordons(g: Ground) {
     assert!(read["spec"].get("unschedulable").is_none(), "{read:#}");
 }
 
-async fn kubectl_annotates_and_labels(g: Ground) {
+async fn kubectl_annotates_and_labels(g: TestServer) {
     let node = g.node().await;
     g.kubectl_ok(&["annotate", "node", &node, "kiln.dev/x=1"]).await;
     let (done, _, stderr) = g.kubectl(&["annotate", "node", &node, "kiln.dev/x=2"], "").await;
@@ -97,7 +97,7 @@ async fn kubectl_annotates_and_labels(g: Ground) {
     assert!(read["metadata"]["labels"].get("pool").is_none(), "{read:#}");
 }
 
-async fn kubectl_creates_a_pod_and_deletes_it(g: Ground) {
+async fn kubectl_creates_a_pod_and_deletes_it(g: TestServer) {
     let (done, stdout, stderr) = g.kubectl(&["create", "-f", "-"], POD).await;
     assert!(done, "{stderr}");
     assert_eq!(stdout, "pod/made created\n");
@@ -110,14 +110,14 @@ async fn kubectl_creates_a_pod_and_deletes_it(g: Ground) {
     assert_eq!(g.get(&g.path("pods/made")).await.code, 404);
 }
 
-async fn kubectl_refuses_a_field_that_the_api_does_not_have(g: Ground) {
+async fn kubectl_rejects_unknown_fields(g: TestServer) {
     let (done, _, stderr) = g.kubectl(&["create", "-f", "-"], &POD.replace("image:", "imagee:")).await;
     assert!(!done);
     assert!(stderr.contains("strict decoding error: unknown field \"spec.containers[0].imagee\""), "{stderr}");
 }
 
-/// Ends pods of a node that are to end, in a kubelet's place.
-async fn end_pods(g: &Ground, node: &str) {
+/// Removes terminating pods of a node, as its kubelet would.
+async fn end_pods(g: &TestServer, node: &str) {
     loop {
         let list = g.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await.ok();
         for pod in list["items"].as_array().unwrap() {
@@ -130,7 +130,7 @@ async fn end_pods(g: &Ground, node: &str) {
     }
 }
 
-async fn kubectl_drains_a_node(g: Ground) {
+async fn kubectl_drains_a_node(g: TestServer) {
     let node = g.node().await;
     g.kubectl_ok(&["label", "node", &node, &format!("only={node}")]).await;
     let set = json!({"metadata": {"name": "daemon"}, "spec": {"selector": {"matchLabels": {"app": "daemon"}},
@@ -138,24 +138,24 @@ async fn kubectl_drains_a_node(g: Ground) {
             "nodeSelector": {"only": node}, "containers": [{"name": "a", "image": "b"}]}}}});
     g.post(&g.group_path("apps", "daemonsets"), set).await.ok();
     let daemons = g.path("pods?labelSelector=app%3Ddaemon");
-    let made = g.until(&daemons, |said| said.body["items"].as_array().unwrap().len() == 1).await.body;
+    let made = g.until(&daemons, |reply| reply.body["items"].as_array().unwrap().len() == 1).await.body;
     let daemon = made["items"][0]["metadata"]["name"].as_str().unwrap();
     if made["items"][0]["spec"].get("nodeName").is_none() {
         // The real cluster has no scheduler here.
         let binding = json!({"metadata": {"name": daemon}, "target": {"kind": "Node", "name": node}});
         g.post(&g.path(&format!("pods/{daemon}/binding")), binding).await.ok();
     }
-    g.runs(daemon, true).await;
+    g.set_running(daemon, true).await;
     g.pod("plain", Some(&node), json!({})).await;
-    g.runs("plain", true).await;
+    g.set_running("plain", true).await;
     let (done, _, stderr) = g.kubectl(&["drain", &node], "").await;
     assert!(!done);
     assert!(stderr.contains("cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"), "{stderr}");
     assert!(stderr.contains("cannot delete Pods that declare no controller (use --force to override)"), "{stderr}");
     let arguments = ["drain", &node, "--ignore-daemonsets", "--force", "--timeout=60s"];
     let (done, stdout, stderr) = tokio::select! {
-        () = end_pods(&g, &node) => unreachable!("it goes on"),
-        said = g.kubectl(&arguments, "") => said,
+        () = end_pods(&g, &node) => unreachable!("it never ends"),
+        reply = g.kubectl(&arguments, "") => reply,
     };
     assert!(done, "{stderr}");
     assert!(stdout.contains(&format!("node/{node} drained")), "{stdout}");
@@ -166,15 +166,15 @@ async fn kubectl_drains_a_node(g: Ground) {
     assert_eq!(read["spec"]["unschedulable"], true);
 }
 
-async fn kubectl_drain_is_held_by_a_budget(g: Ground) {
+async fn kubectl_drain_is_blocked_by_a_budget(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({})).await;
-    g.runs("a", true).await;
+    g.set_running("a", true).await;
     let budget =
         json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
     g.post(&g.group_path("policy", "poddisruptionbudgets"), budget).await.ok();
     let path = g.group_path("policy", "poddisruptionbudgets/b");
-    g.until(&path, |said| said.body["status"]["currentHealthy"] == 1).await;
+    g.until(&path, |reply| reply.body["status"]["currentHealthy"] == 1).await;
     let (done, _, stderr) = g.kubectl(&["drain", &node, "--force", "--timeout=3s"], "").await;
     assert!(!done);
     assert!(stderr.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{stderr}");
@@ -182,7 +182,7 @@ async fn kubectl_drain_is_held_by_a_budget(g: Ground) {
     assert!(pod["metadata"].get("deletionTimestamp").is_none(), "{pod:#}");
 }
 
-async fn kubectl_taints_applies_and_patches(g: Ground) {
+async fn kubectl_taints_applies_and_patches(g: TestServer) {
     let node = g.node().await;
     g.kubectl_ok(&["taint", "node", &node, "dedicated=x:NoSchedule"]).await;
     let read = g.get(&format!("/api/v1/nodes/{node}")).await.ok();
@@ -198,7 +198,7 @@ async fn kubectl_taints_applies_and_patches(g: Ground) {
     assert_eq!(g.get(&g.path("configmaps/m")).await.ok()["data"], json!({"a": "1", "c": "3"}));
 }
 
-async fn kubectl_waits_and_watches(g: Ground) {
+async fn kubectl_waits_and_watches(g: TestServer) {
     let node = g.node().await;
     g.kubectl_ok(&["wait", "--for=condition=Ready", &format!("node/{node}"), "--timeout=60s"]).await;
     g.pod("a", None, json!({})).await;

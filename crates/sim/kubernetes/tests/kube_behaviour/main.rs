@@ -1,10 +1,8 @@
-//! How an API server behaves. Each test runs against the embedded server and against the real one; what both pass, clients can
-//! rely on.
+//! The behaviour of an API server. Each test runs against the embedded server and against a real one.
 
+mod access;
 mod budgets;
 mod deletion;
-mod door;
-mod ground;
 mod kubectl;
 mod kubelets;
 mod nodes;
@@ -12,21 +10,22 @@ mod objects;
 mod patches;
 mod pods;
 mod reading;
+mod test_server;
 mod watches;
 
-/// Makes a test for each server of functions that take a [`ground::Ground`].
+/// Defines a test per server for functions that take a [`test_server::TestServer`].
 macro_rules! both {
     ($($name:ident),+ $(,)?) => {
         mod embedded {
             $(#[tokio::test]
             async fn $name() {
-                super::$name(crate::ground::Ground::embedded().await).await;
+                super::$name(crate::test_server::TestServer::embedded().await).await;
             })+
         }
         mod real {
             $(#[tokio::test]
             async fn $name() {
-                super::$name(crate::ground::Ground::real().await).await;
+                super::$name(crate::test_server::TestServer::real().await).await;
             })+
         }
     };

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, MERGE};
+use crate::test_server::{MERGE, TestServer};
 
 crate::both!(
-    a_node_is_not_ready_until_it_says_so,
-    a_cordon_is_a_taint_too,
-    a_provider_id_is_set_once,
-    the_status_of_a_node_is_written_apart,
-    a_wrong_taint_is_refused,
+    new_node_is_not_ready,
+    cordon_adds_a_taint,
+    provider_id_is_immutable,
+    node_status_is_a_subresource,
+    invalid_taint_is_rejected,
 );
 
 fn keys(node: &Value) -> Vec<&str> {
@@ -17,36 +17,36 @@ fn keys(node: &Value) -> Vec<&str> {
     taints.iter().map(|taint| taint["key"].as_str().unwrap()).collect()
 }
 
-async fn a_node_is_not_ready_until_it_says_so(g: Ground) {
-    let name = Ground::unique("node");
+async fn new_node_is_not_ready(g: TestServer) {
+    let name = TestServer::unique("node");
     let made = g.post("/api/v1/nodes", json!({"metadata": {"name": name}})).await.ok();
     assert_eq!(keys(&made), ["node.kubernetes.io/not-ready"]);
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     g.patch(&format!("/api/v1/nodes/{name}/status"), MERGE, ready).await.ok();
-    g.until(&format!("/api/v1/nodes/{name}"), |said| keys(&said.body).is_empty()).await;
+    g.until(&format!("/api/v1/nodes/{name}"), |reply| keys(&reply.body).is_empty()).await;
 }
 
-async fn a_cordon_is_a_taint_too(g: Ground) {
+async fn cordon_adds_a_taint(g: TestServer) {
     let path = format!("/api/v1/nodes/{}", g.node().await);
     g.patch(&path, MERGE, json!({"spec": {"unschedulable": true}})).await.ok();
-    g.until(&path, |said| keys(&said.body).contains(&"node.kubernetes.io/unschedulable")).await;
+    g.until(&path, |reply| keys(&reply.body).contains(&"node.kubernetes.io/unschedulable")).await;
     let list = g.get("/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue").await.ok();
     assert!(
         list["items"].as_array().unwrap().iter().any(|node| path.ends_with(node["metadata"]["name"].as_str().unwrap()))
     );
     g.patch(&path, MERGE, json!({"spec": {"unschedulable": null}})).await.ok();
-    g.until(&path, |said| !keys(&said.body).contains(&"node.kubernetes.io/unschedulable")).await;
+    g.until(&path, |reply| !keys(&reply.body).contains(&"node.kubernetes.io/unschedulable")).await;
 }
 
-async fn a_provider_id_is_set_once(g: Ground) {
+async fn provider_id_is_immutable(g: TestServer) {
     let path = format!("/api/v1/nodes/{}", g.node().await);
     g.patch(&path, MERGE, json!({"spec": {"providerID": "azure:///a"}})).await.ok();
-    let said = g.patch(&path, MERGE, json!({"spec": {"providerID": "azure:///b"}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
+    let reply = g.patch(&path, MERGE, json!({"spec": {"providerID": "azure:///b"}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
     assert_eq!(g.get(&path).await.ok()["spec"]["providerID"], "azure:///a");
 }
 
-async fn the_status_of_a_node_is_written_apart(g: Ground) {
+async fn node_status_is_a_subresource(g: TestServer) {
     let path = format!("/api/v1/nodes/{}", g.node().await);
     let change =
         json!({"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Running"}, "spec": {"unschedulable": true}});
@@ -58,12 +58,12 @@ async fn the_status_of_a_node_is_written_apart(g: Ground) {
     assert_eq!((&status["spec"]["unschedulable"], &status["status"]["phase"]), (&json!(true), &json!("Running")));
 }
 
-async fn a_wrong_taint_is_refused(g: Ground) {
+async fn invalid_taint_is_rejected(g: TestServer) {
     let path = format!("/api/v1/nodes/{}", g.node().await);
-    let said = g.patch(&path, MERGE, json!({"spec": {"taints": [{"key": "a", "effect": "Sometimes"}]}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert_eq!(said.body["details"]["causes"][0]["reason"], "FieldValueNotSupported");
+    let reply = g.patch(&path, MERGE, json!({"spec": {"taints": [{"key": "a", "effect": "Sometimes"}]}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert_eq!(reply.body["details"]["causes"][0]["reason"], "FieldValueNotSupported");
     let twice = json!({"key": "a", "effect": "NoSchedule"});
-    let said = g.patch(&path, MERGE, json!({"spec": {"taints": [twice, twice]}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
+    let reply = g.patch(&path, MERGE, json!({"spec": {"taints": [twice, twice]}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
 }

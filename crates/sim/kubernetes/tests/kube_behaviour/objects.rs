@@ -1,27 +1,27 @@
-//! Making and changing objects.
+//! Creating and changing objects.
 
 use serde_json::json;
 
-use crate::ground::Ground;
+use crate::test_server::TestServer;
 
 crate::both!(
-    a_new_object_gets_what_only_the_server_gives,
-    a_second_object_of_the_same_name_is_refused,
-    a_stale_update_is_a_conflict,
-    an_update_that_changes_nothing_writes_nothing,
-    a_lease_is_updated_by_its_version_only,
-    a_name_is_made_of_generate_name,
-    bad_names_and_labels_are_named_by_their_field,
-    an_object_needs_its_namespace,
-    the_object_has_to_be_what_its_path_says,
-    unknown_fields_are_refused_dropped_or_told_of,
-    a_dry_run_changes_nothing,
-    secrets_take_text_and_give_base64,
-    one_event_has_two_views,
-    an_unknown_resource_and_an_unknown_object_are_told_apart,
+    server_sets_its_own_metadata,
+    duplicate_name_is_rejected,
+    stale_update_conflicts,
+    unchanged_update_keeps_the_resource_version,
+    lease_update_needs_a_resource_version,
+    generate_name_creates_unique_names,
+    invalid_names_and_labels_name_their_field,
+    object_needs_an_existing_namespace,
+    object_must_match_its_path,
+    unknown_fields_are_rejected_dropped_or_warned_about,
+    dry_run_changes_nothing,
+    secret_string_data_is_encoded,
+    event_is_served_by_both_groups,
+    unknown_resources_and_missing_objects_are_distinguished,
 );
 
-async fn a_new_object_gets_what_only_the_server_gives(g: Ground) {
+async fn server_sets_its_own_metadata(g: TestServer) {
     let mut object = json!({"metadata": {"name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}});
     object["data"] = json!({"k": "v"});
     let made = g.post(&g.path("configmaps"), object).await;
@@ -37,15 +37,15 @@ async fn a_new_object_gets_what_only_the_server_gives(g: Ground) {
     assert_eq!(read["data"], json!({"k": "v"}));
 }
 
-async fn a_second_object_of_the_same_name_is_refused(g: Ground) {
+async fn duplicate_name_is_rejected(g: TestServer) {
     g.config_map("a", "1").await;
-    let said = g.post(&g.path("configmaps"), json!({"metadata": {"name": "a"}})).await;
-    assert_eq!(said.refused(), (409, "AlreadyExists"));
-    assert_eq!(said.message(), "configmaps \"a\" already exists");
-    assert_eq!(said.body["details"], json!({"name": "a", "kind": "configmaps"}));
+    let reply = g.post(&g.path("configmaps"), json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(reply.error(), (409, "AlreadyExists"));
+    assert_eq!(reply.message(), "configmaps \"a\" already exists");
+    assert_eq!(reply.body["details"], json!({"name": "a", "kind": "configmaps"}));
 }
 
-async fn a_stale_update_is_a_conflict(g: Ground) {
+async fn stale_update_conflicts(g: TestServer) {
     let first = g.config_map("a", "1").await;
     let mut second = first.clone();
     second["data"]["value"] = json!("2");
@@ -53,37 +53,37 @@ async fn a_stale_update_is_a_conflict(g: Ground) {
     assert_ne!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
     let mut stale = first;
     stale["data"]["value"] = json!("3");
-    let said = g.put(&g.path("configmaps/a"), stale.clone()).await;
-    assert_eq!(said.refused(), (409, "Conflict"));
+    let reply = g.put(&g.path("configmaps/a"), stale.clone()).await;
+    assert_eq!(reply.error(), (409, "Conflict"));
     assert_eq!(
-        said.message(),
+        reply.message(),
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again"
     );
     stale["metadata"]["resourceVersion"] = json!("");
     assert_eq!(g.put(&g.path("configmaps/a"), stale).await.ok()["data"]["value"], "3");
 }
 
-async fn an_update_that_changes_nothing_writes_nothing(g: Ground) {
+async fn unchanged_update_keeps_the_resource_version(g: TestServer) {
     let made = g.config_map("a", "1").await;
     let again = g.put(&g.path("configmaps/a"), made.clone()).await.ok();
     assert_eq!(again["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
 }
 
-async fn a_lease_is_updated_by_its_version_only(g: Ground) {
+async fn lease_update_needs_a_resource_version(g: TestServer) {
     let path = g.group_path("coordination.k8s.io", "leases");
     let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15,
         "renewTime": "2026-01-02T03:04:05.000006Z"}});
     let made = g.post(&path, lease.clone()).await.ok();
     assert_eq!(made["spec"]["renewTime"], "2026-01-02T03:04:05.000006Z");
-    let said = g.put(&format!("{path}/l"), lease).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert!(said.message().contains("metadata.resourceVersion: Invalid value"), "{}", said.message());
+    let reply = g.put(&format!("{path}/l"), lease).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert!(reply.message().contains("metadata.resourceVersion: Invalid value"), "{}", reply.message());
     let mut next = made;
     next["spec"]["holderIdentity"] = json!("you");
     assert_eq!(g.put(&format!("{path}/l"), next).await.ok()["spec"]["holderIdentity"], "you");
 }
 
-async fn a_name_is_made_of_generate_name(g: Ground) {
+async fn generate_name_creates_unique_names(g: TestServer) {
     let mut names = Vec::new();
     for _ in 0..3 {
         let made = g.post(&g.path("configmaps"), json!({"metadata": {"generateName": "x-"}})).await.ok();
@@ -93,64 +93,67 @@ async fn a_name_is_made_of_generate_name(g: Ground) {
     names.dedup();
     assert_eq!(names.len(), 3);
     assert!(names.iter().all(|name| name.starts_with("x-") && name.len() == 7), "{names:?}");
-    let said = g.post(&g.path("configmaps"), json!({"metadata": {}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert!(said.message().contains("name or generateName is required"), "{}", said.message());
+    let reply = g.post(&g.path("configmaps"), json!({"metadata": {}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert!(reply.message().contains("name or generateName is required"), "{}", reply.message());
 }
 
-async fn bad_names_and_labels_are_named_by_their_field(g: Ground) {
-    let said = g.post(&g.path("configmaps"), json!({"metadata": {"name": "Not_A_Name"}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert_eq!(said.body["details"]["causes"][0]["field"], "metadata.name");
-    assert_eq!(said.body["details"]["causes"][0]["reason"], "FieldValueInvalid");
-    let said = g.post(&g.path("configmaps"), json!({"metadata": {"name": "a", "labels": {"k": "no no"}}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert_eq!(said.body["details"]["causes"][0]["field"], "metadata.labels");
+async fn invalid_names_and_labels_name_their_field(g: TestServer) {
+    let reply = g.post(&g.path("configmaps"), json!({"metadata": {"name": "Not_A_Name"}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert_eq!(reply.body["details"]["causes"][0]["field"], "metadata.name");
+    assert_eq!(reply.body["details"]["causes"][0]["reason"], "FieldValueInvalid");
+    let reply = g.post(&g.path("configmaps"), json!({"metadata": {"name": "a", "labels": {"k": "no no"}}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert_eq!(reply.body["details"]["causes"][0]["field"], "metadata.labels");
 }
 
-async fn an_object_needs_its_namespace(g: Ground) {
-    let said = g.post("/api/v1/namespaces/no-such-space/configmaps", json!({"metadata": {"name": "a"}})).await;
-    assert_eq!(said.refused(), (404, "NotFound"));
-    assert_eq!(said.message(), "namespaces \"no-such-space\" not found");
+async fn object_needs_an_existing_namespace(g: TestServer) {
+    let reply = g.post("/api/v1/namespaces/no-such-space/configmaps", json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(reply.error(), (404, "NotFound"));
+    assert_eq!(reply.message(), "namespaces \"no-such-space\" not found");
 }
 
-async fn the_object_has_to_be_what_its_path_says(g: Ground) {
-    let said = g.post(&g.path("configmaps"), json!({"metadata": {"name": "a", "namespace": "other"}})).await;
-    assert_eq!(said.refused(), (400, "BadRequest"));
-    assert_eq!(said.message(), "the namespace of the provided object does not match the namespace sent on the request");
+async fn object_must_match_its_path(g: TestServer) {
+    let reply = g.post(&g.path("configmaps"), json!({"metadata": {"name": "a", "namespace": "other"}})).await;
+    assert_eq!(reply.error(), (400, "BadRequest"));
+    assert_eq!(
+        reply.message(),
+        "the namespace of the provided object does not match the namespace sent on the request"
+    );
     g.config_map("a", "1").await;
-    let said = g.put(&g.path("configmaps/a"), json!({"metadata": {"name": "b"}})).await;
-    assert_eq!(said.refused(), (400, "BadRequest"));
-    assert_eq!(said.message(), "the name of the object (b) does not match the name on the URL (a)");
-    let said =
+    let reply = g.put(&g.path("configmaps/a"), json!({"metadata": {"name": "b"}})).await;
+    assert_eq!(reply.error(), (400, "BadRequest"));
+    assert_eq!(reply.message(), "the name of the object (b) does not match the name on the URL (a)");
+    let reply =
         g.post(&g.path("configmaps"), json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "c"}})).await;
-    assert_eq!(said.refused().0, 400);
+    assert_eq!(reply.error().0, 400);
 }
 
-async fn unknown_fields_are_refused_dropped_or_told_of(g: Ground) {
+async fn unknown_fields_are_rejected_dropped_or_warned_about(g: TestServer) {
     let pod = |name: &str| json!({"metadata": {"name": name}, "spec": {"nodename": "x", "containers": [{"name": "a", "image": "b", "imagee": "c"}]}});
-    let said = g.post(&g.path("pods?fieldValidation=Strict"), pod("a")).await;
-    assert_eq!(said.refused(), (400, "BadRequest"));
+    let reply = g.post(&g.path("pods?fieldValidation=Strict"), pod("a")).await;
+    assert_eq!(reply.error(), (400, "BadRequest"));
     for path in ["unknown field \"spec.containers[0].imagee\"", "unknown field \"spec.nodename\""] {
-        assert!(said.message().contains(path), "{}", said.message());
+        assert!(reply.message().contains(path), "{}", reply.message());
     }
-    let said = g.post(&g.path("pods"), pod("b")).await;
-    assert!(said.warnings.iter().any(|warning| warning.contains("spec.nodename")), "{:?}", said.warnings);
-    assert!(said.ok()["spec"].get("nodename").is_none());
-    let said = g.post(&g.path("pods?fieldValidation=Ignore"), pod("c")).await;
-    assert!(said.warnings.is_empty(), "{:?}", said.warnings);
+    let reply = g.post(&g.path("pods"), pod("b")).await;
+    assert!(reply.warnings.iter().any(|warning| warning.contains("spec.nodename")), "{:?}", reply.warnings);
+    assert!(reply.ok()["spec"].get("nodename").is_none());
+    let reply = g.post(&g.path("pods?fieldValidation=Ignore"), pod("c")).await;
+    assert!(reply.warnings.is_empty(), "{:?}", reply.warnings);
 }
 
-async fn a_dry_run_changes_nothing(g: Ground) {
-    let said = g.post(&g.path("configmaps?dryRun=All"), json!({"metadata": {"name": "a"}})).await;
-    assert_eq!(said.code, 201);
+async fn dry_run_changes_nothing(g: TestServer) {
+    let reply = g.post(&g.path("configmaps?dryRun=All"), json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(reply.code, 201);
     assert_eq!(g.get(&g.path("configmaps/a")).await.code, 404);
     g.config_map("a", "1").await;
     g.call("DELETE", &g.path("configmaps/a?dryRun=All"), "", None).await.ok();
     assert_eq!(g.get(&g.path("configmaps/a")).await.code, 200);
 }
 
-async fn secrets_take_text_and_give_base64(g: Ground) {
+async fn secret_string_data_is_encoded(g: TestServer) {
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "value"}});
     let made = g.post(&g.path("secrets"), secret).await.ok();
     assert_eq!(made["data"]["k"], "dmFsdWU=");
@@ -158,7 +161,7 @@ async fn secrets_take_text_and_give_base64(g: Ground) {
     assert!(made.get("stringData").is_none());
 }
 
-async fn one_event_has_two_views(g: Ground) {
+async fn event_is_served_by_both_groups(g: TestServer) {
     let event = json!({
         "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p", "namespace": g.namespace}, "note": "text",
         "reason": "Because", "type": "Normal", "action": "Acting", "reportingController": "kiln.dev/test",
@@ -175,13 +178,13 @@ async fn one_event_has_two_views(g: Ground) {
     assert_eq!((&new["apiVersion"], &new["note"]), (&json!("events.k8s.io/v1"), &json!("text")));
 }
 
-async fn an_unknown_resource_and_an_unknown_object_are_told_apart(g: Ground) {
-    let said = g.get(&g.path("configmaps/none")).await;
-    assert_eq!(said.refused(), (404, "NotFound"));
-    assert_eq!(said.message(), "configmaps \"none\" not found");
-    let said = g.get(&g.group_path("policy", "poddisruptionbudgets/none")).await;
-    assert_eq!(said.message(), "poddisruptionbudgets.policy \"none\" not found");
-    assert_eq!(said.body["details"]["group"], "policy");
+async fn unknown_resources_and_missing_objects_are_distinguished(g: TestServer) {
+    let reply = g.get(&g.path("configmaps/none")).await;
+    assert_eq!(reply.error(), (404, "NotFound"));
+    assert_eq!(reply.message(), "configmaps \"none\" not found");
+    let reply = g.get(&g.group_path("policy", "poddisruptionbudgets/none")).await;
+    assert_eq!(reply.message(), "poddisruptionbudgets.policy \"none\" not found");
+    assert_eq!(reply.body["details"]["group"], "policy");
     assert_eq!(g.get(&g.path("nothings")).await.code, 404);
     assert_eq!(g.post(&g.path("configmaps/a/b"), json!({})).await.code, 404);
 }

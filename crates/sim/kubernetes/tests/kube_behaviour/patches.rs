@@ -1,23 +1,23 @@
-//! PATCH.
+//! Patches.
 
 use serde_json::json;
 
-use crate::ground::{Ground, JSON_PATCH, MERGE, STRATEGIC};
+use crate::test_server::{JSON_PATCH, MERGE, STRATEGIC, TestServer};
 
 crate::both!(
-    a_merge_patch_removes_by_null,
-    a_patch_with_a_stale_version_is_a_conflict,
-    a_json_patch_is_all_or_nothing,
-    containers_merge_by_name_and_only_images_change,
-    conditions_merge_by_type,
-    taints_are_one_list,
-    finalizers_are_a_set,
+    merge_patch_removes_nulls,
+    patch_with_a_stale_version_conflicts,
+    json_patch_is_atomic,
+    containers_are_merged_by_name_and_only_images_may_change,
+    conditions_are_merged_by_type,
+    taints_are_replaced_as_a_list,
+    finalizers_are_merged_as_a_set,
     directives_order_and_replace,
-    an_unknown_form_of_patch_is_refused,
-    a_patch_of_what_is_not_there_is_not_found,
+    unknown_patch_type_is_rejected,
+    patch_of_a_missing_object_is_not_found,
 );
 
-async fn a_merge_patch_removes_by_null(g: Ground) {
+async fn merge_patch_removes_nulls(g: TestServer) {
     let object = json!({"metadata": {"name": "a", "annotations": {"x": "1", "y": "2"}}, "data": {"k": "v", "l": "w"}});
     g.post(&g.path("configmaps"), object).await.ok();
     let patch = json!({"metadata": {"annotations": {"x": null, "z": "3"}}, "data": {"k": null}});
@@ -29,22 +29,22 @@ async fn a_merge_patch_removes_by_null(g: Ground) {
     assert!(patched["metadata"].get("annotations").is_none(), "{patched:#}");
 }
 
-async fn a_patch_with_a_stale_version_is_a_conflict(g: Ground) {
+async fn patch_with_a_stale_version_conflicts(g: TestServer) {
     let first = g.config_map("a", "1").await;
     g.patch(&g.path("configmaps/a"), MERGE, json!({"data": {"value": "2"}})).await.ok();
     let version = first["metadata"]["resourceVersion"].clone();
     let stale = json!({"metadata": {"resourceVersion": version}, "data": {"value": "3"}});
-    assert_eq!(g.patch(&g.path("configmaps/a"), MERGE, stale).await.refused(), (409, "Conflict"));
+    assert_eq!(g.patch(&g.path("configmaps/a"), MERGE, stale).await.error(), (409, "Conflict"));
     assert_eq!(g.get(&g.path("configmaps/a")).await.ok()["data"]["value"], "2");
 }
 
-async fn a_json_patch_is_all_or_nothing(g: Ground) {
+async fn json_patch_is_atomic(g: TestServer) {
     g.config_map("a", "1").await;
     let patch = json!([
         {"op": "add", "path": "/data/more", "value": "x"},
         {"op": "test", "path": "/data/value", "value": "other"},
     ]);
-    assert_eq!(g.patch(&g.path("configmaps/a"), JSON_PATCH, patch).await.refused(), (422, "Invalid"));
+    assert_eq!(g.patch(&g.path("configmaps/a"), JSON_PATCH, patch).await.error(), (422, "Invalid"));
     assert_eq!(g.get(&g.path("configmaps/a")).await.ok()["data"], json!({"value": "1"}));
     let patch = json!([
         {"op": "test", "path": "/data/value", "value": "1"},
@@ -55,7 +55,7 @@ async fn a_json_patch_is_all_or_nothing(g: Ground) {
     assert_eq!((&patched["data"]["value"], &patched["metadata"]["labels"]["k"]), (&json!("2"), &json!("v")));
 }
 
-async fn containers_merge_by_name_and_only_images_change(g: Ground) {
+async fn containers_are_merged_by_name_and_only_images_may_change(g: TestServer) {
     let containers = json!({"spec": {"containers": [
         {"name": "a", "image": "x:1", "env": [{"name": "K", "value": "1"}]}, {"name": "b", "image": "y:1"},
     ]}});
@@ -66,13 +66,13 @@ async fn containers_merge_by_name_and_only_images_change(g: Ground) {
         patched["spec"]["containers"].as_array().unwrap().iter().map(|one| one["image"].clone()).collect();
     assert_eq!(images, ["x:1", "y:2"]);
     let patch = json!({"spec": {"containers": [{"name": "a", "env": [{"name": "L", "value": "2"}]}]}});
-    let said = g.patch(&g.path("pods/p"), STRATEGIC, patch).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert_eq!(said.body["details"]["causes"][0]["field"], "spec");
-    assert!(said.message().contains("pod updates may not change fields other than"), "{}", said.message());
+    let reply = g.patch(&g.path("pods/p"), STRATEGIC, patch).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert_eq!(reply.body["details"]["causes"][0]["field"], "spec");
+    assert!(reply.message().contains("pod updates may not change fields other than"), "{}", reply.message());
 }
 
-async fn conditions_merge_by_type(g: Ground) {
+async fn conditions_are_merged_by_type(g: TestServer) {
     let node = g.node().await;
     let path = format!("/api/v1/nodes/{node}/status");
     let more = json!({"status": {"conditions": [{"type": "DiskPressure", "status": "False"}]}});
@@ -87,7 +87,7 @@ async fn conditions_merge_by_type(g: Ground) {
     assert_eq!(find("DiskPressure")["status"], "False");
 }
 
-async fn taints_are_one_list(g: Ground) {
+async fn taints_are_replaced_as_a_list(g: TestServer) {
     let node = g.node().await;
     let at = format!("/api/v1/nodes/{node}");
     for key in ["one", "two"] {
@@ -104,7 +104,7 @@ async fn taints_are_one_list(g: Ground) {
     }
 }
 
-async fn finalizers_are_a_set(g: Ground) {
+async fn finalizers_are_merged_as_a_set(g: TestServer) {
     g.post(&g.path("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["kiln.dev/a"]}})).await.ok();
     let add = json!({"metadata": {"finalizers": ["kiln.dev/b", "kiln.dev/a"]}});
     let patched = g.patch(&g.path("configmaps/a"), STRATEGIC, add).await.ok();
@@ -117,7 +117,7 @@ async fn finalizers_are_a_set(g: Ground) {
     assert!(patched["metadata"].get("finalizers").is_none(), "{patched:#}");
 }
 
-async fn directives_order_and_replace(g: Ground) {
+async fn directives_order_and_replace(g: TestServer) {
     let node = g.node().await;
     let path = format!("/api/v1/nodes/{node}/status");
     let three = json!({"status": {"addresses": [
@@ -141,22 +141,22 @@ async fn directives_order_and_replace(g: Ground) {
     let change = json!({"metadata": {"labels": {"$patch": "replace", "only": "this"}}});
     let path = format!("/api/v1/nodes/{node}");
     let patched = g.patch(&path, STRATEGIC, change.clone()).await.ok();
-    assert!(patched["metadata"].get("labels").is_none(), "there is nothing to replace: {patched:#}");
+    assert!(patched["metadata"].get("labels").is_none(), "nothing to replace: {patched:#}");
     g.patch(&path, STRATEGIC, json!({"metadata": {"labels": {"old": "one"}}})).await.ok();
     let patched = g.patch(&path, STRATEGIC, change).await.ok();
     assert_eq!(patched["metadata"]["labels"], json!({"only": "this"}));
 }
 
-async fn an_unknown_form_of_patch_is_refused(g: Ground) {
+async fn unknown_patch_type_is_rejected(g: TestServer) {
     g.config_map("a", "1").await;
-    let said = g.patch(&g.path("configmaps/a"), "application/json", json!({})).await;
-    assert_eq!(said.refused(), (415, "UnsupportedMediaType"));
+    let reply = g.patch(&g.path("configmaps/a"), "application/json", json!({})).await;
+    assert_eq!(reply.error(), (415, "UnsupportedMediaType"));
 }
 
-async fn a_patch_of_what_is_not_there_is_not_found(g: Ground) {
-    let said = g.patch(&g.path("configmaps/none"), MERGE, json!({"data": {}})).await;
-    assert_eq!(said.refused(), (404, "NotFound"));
+async fn patch_of_a_missing_object_is_not_found(g: TestServer) {
+    let reply = g.patch(&g.path("configmaps/none"), MERGE, json!({"data": {}})).await;
+    assert_eq!(reply.error(), (404, "NotFound"));
     let node = g.node().await;
-    let said = g.patch(&format!("/api/v1/nodes/{node}"), MERGE, json!({"metadata": {"name": "other"}})).await;
-    assert_eq!(said.refused().0, 400);
+    let reply = g.patch(&format!("/api/v1/nodes/{node}"), MERGE, json!({"metadata": {"name": "other"}})).await;
+    assert_eq!(reply.error().0, 400);
 }

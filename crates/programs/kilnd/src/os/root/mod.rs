@@ -1,0 +1,221 @@
+//! The root folder of a node. No path and no link leads out of it.
+//!
+//! [`write`] replaces files atomically, as a set, and [`folders`] creates and syncs their folders. [`read`] and [`observe`] read files and their
+//! state, [`remove`] deletes without crossing mounts, [`tree`] lists folders, and [`resolve`] replaces `openat2` on old kernels.
+
+pub(crate) mod folders;
+pub(crate) mod observe;
+pub(crate) mod read;
+pub(crate) mod remove;
+mod resolve;
+pub(crate) mod tree;
+pub(crate) mod write;
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kiln_node_plan::Owner;
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
+use rustix::io::Errno;
+
+use crate::os::error::Error;
+use crate::os::ops::{Counts, Op, Ops};
+use crate::os::owners::Owners;
+use crate::os::root::folders::FOLDER;
+
+/// How often a lookup is retried when a component was renamed meanwhile.
+const RETRIES: u32 = 32;
+
+/// The root folder. Paths are absolute, as in a chroot into it.
+#[derive(Clone, Debug)]
+pub struct Root {
+    folder: Arc<OwnedFd>,
+    path: PathBuf,
+    is_host: bool,
+    pub(crate) ops: Arc<Ops>,
+}
+
+/// The type of a directory entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    File,
+    Folder,
+    Link,
+    /// A device, a socket or a pipe.
+    Other,
+}
+
+impl FileKind {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::File => "a file",
+            Self::Folder => "a folder",
+            Self::Link => "a symbolic link",
+            Self::Other => "a device, a socket or a pipe",
+        }
+    }
+}
+
+impl Root {
+    /// Opens a root folder; `/` is this machine.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let failed = |source| Error::io("open", path.display().to_string(), source);
+        let path = path.canonicalize().map_err(failed)?;
+        let folder = rustix::fs::open(&path, FOLDER, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        Ok(Self { folder: Arc::new(folder), is_host: path == Path::new("/"), path, ops: Arc::default() })
+    }
+
+    /// Whether this is the running machine.
+    pub fn is_host(&self) -> bool {
+        self.is_host
+    }
+
+    /// The path of the root folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The operations so far, of this value and its clones.
+    pub fn counts(&self) -> Counts {
+        self.ops.counts()
+    }
+
+    /// Stops after so many operations: each later one, including cleanup, fails with [`Error::Stopped`] and does nothing. The result is what
+    /// a killed process would leave behind.
+    pub fn stop_after(&self, operations: Option<u64>) {
+        self.ops.stop_after(operations);
+    }
+
+    /// The kind of an entry; none if it does not exist. Links are not followed.
+    pub fn kind(&self, path: &str) -> Result<Option<FileKind>, Error> {
+        Ok(self.stat(path)?.map(|stat| FileKind::from_stat(&stat)))
+    }
+
+    /// The target of a link; none if it does not exist or is not a link.
+    pub fn read_link(&self, path: &str) -> Result<Option<String>, Error> {
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
+        match rustix::fs::readlinkat(&parent, name, Vec::new()) {
+            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(None),
+            Err(errno) => Err(Error::io("read the link", path, errno)),
+        }
+    }
+
+    /// The names in a folder, sorted; empty if it does not exist.
+    pub fn names(&self, path: &str) -> Result<Vec<String>, Error> {
+        match self.open_at(path, FOLDER) {
+            Ok(folder) => tree::names(Dir::new(folder), path),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(Vec::new()),
+            Err(errno) => Err(Error::io("list", path, errno)),
+        }
+    }
+
+    /// Creates a folder with mode and owner, and its parents with defaults. An existing folder stays unchanged.
+    pub fn make_folder_as(&self, path: &str, mode: u32, owner: &Owner) -> Result<(), Error> {
+        if self.kind(path)?.is_some() {
+            return Ok(());
+        }
+        let ids = Owners::new(self).ids(path, owner)?;
+        let (folder, name) = split(path)?;
+        let parent = self.folder(folder, &mut Vec::new())?;
+        let temporary = write::temporary(name);
+        self.ops.act(Op::Folder, "create the folder", path, || {
+            match rustix::fs::unlinkat(&parent, &temporary, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => rustix::fs::mkdirat(&parent, &temporary, 0o700.into()),
+                Err(errno) => Err(errno),
+            }
+        })?;
+        self.ops.act(Op::Attributes, "set owner and mode of", path, || {
+            let (user, group) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
+            rustix::fs::chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+            rustix::fs::chmodat(&parent, &temporary, Mode::from_raw_mode(mode), AtFlags::empty())
+        })?;
+        self.ops.act(Op::Rename, "rename", path, || rustix::fs::renameat(&parent, &temporary, &parent, name))
+    }
+
+    /// Syncs the file systems of these paths.
+    pub fn sync(&self, paths: &[&str]) -> Result<(), Error> {
+        let mut done = BTreeSet::new();
+        for path in paths {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let file = self.open_at(path, flags).map_err(|errno| Error::io("open", *path, errno))?;
+            let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("stat", *path, errno))?;
+            if done.insert(stat.st_dev) {
+                self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(&file))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a path inside the root.
+    pub(crate) fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { "/" } else { path };
+        if self.is_host {
+            // Nothing leads out of `/`.
+            return rustix::fs::openat(&*self.folder, path, flags, Mode::empty());
+        }
+        let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..RETRIES {
+            match rustix::fs::openat2(&*self.folder, path, flags, Mode::empty(), inside) {
+                Err(Errno::AGAIN) => {}
+                // A kernel before 5.6, or a seccomp filter that does not know the call.
+                Err(Errno::NOSYS | Errno::PERM) => return resolve::open_in(&*self.folder, path, flags),
+                done => return done,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// The metadata of an entry; none if it does not exist.
+    pub(crate) fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
+        match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Error::io("stat", path, errno)),
+        }
+    }
+
+    /// The open parent folder, and the last component of a path.
+    pub(crate) fn parent<'p>(&self, path: &'p str) -> Result<(OwnedFd, &'p str), Error> {
+        let (folder, name) = split(path)?;
+        let fd = self.open_at(folder, FOLDER).map_err(|errno| Error::io("open", shown(folder), errno))?;
+        Ok((fd, name))
+    }
+
+    /// The same; none if the parent does not exist.
+    pub(crate) fn parent_if_exists<'p>(&self, path: &'p str) -> Result<Option<(OwnedFd, &'p str)>, Error> {
+        match self.parent(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A folder for messages: the root is an empty string internally.
+pub(crate) fn shown(folder: &str) -> &str {
+    if folder.is_empty() { "/" } else { folder }
+}
+
+/// Splits a path into its folder and last component.
+pub(crate) fn split(path: &str) -> Result<(&str, &str), Error> {
+    let bad = |why| Error::Path { path: path.to_owned(), why };
+    let rest = path.strip_prefix('/').ok_or_else(|| bad("not absolute"))?;
+    if rest.split('/').any(|part| part == ".." || part == "." || part.is_empty()) {
+        return Err(bad("contains an empty component, `.` or `..`"));
+    }
+    Ok(path.rsplit_once('/').unwrap_or(("", path)))
+}

@@ -1,0 +1,226 @@
+//! Polls for a document, decides what to do with it, and applies it.
+
+use std::time::Duration;
+
+use crate::apiserver::Severity;
+use crate::os::{self, Durability};
+use crate::sources::{Rules, Wait as _, report_ready};
+use kiln_node_config::Effect;
+use kiln_node_plan::DesiredFile;
+use kiln_node_plan::{Admission, PlanAction, Request};
+
+use super::Watch;
+use super::condition::CandidateOutcome;
+use super::schedule::Timing;
+use crate::apply::candidate::Candidate;
+use crate::apply::{self, ApplyError, Consent};
+use crate::boot::kind::BootKind;
+use crate::log::error_chain;
+use crate::status::Outcome;
+
+/// The source, as the status shows it.
+const SOURCE: &str = "user data";
+/// Time limit of a request. The loop has other tasks; the next poll tries again.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Exists after kilnd reported to the wire server that the machine has started.
+const REPORTED: &str = "/run/kiln/reported";
+
+impl Watch<'_> {
+    /// Polls the source whose document can change while the machine runs.
+    pub(super) fn poll(&mut self, now: Duration) {
+        let requested = std::mem::take(&mut self.poll_requested);
+        let rules = Rules { deadline: TIMEOUT, ..Rules::IMDS };
+        let bytes = match self.imds.user_data(rules, &self.node.wait) {
+            Ok(bytes) => {
+                self.last_poll_error = None;
+                bytes
+            }
+            Err(error) => {
+                let error = error_chain(&error).join(": ");
+                // Logged once, not at every poll of an outage.
+                if self.last_poll_error.as_ref() != Some(&error) {
+                    self.node.log.info(&format!("cannot poll for a document: {error}"));
+                }
+                self.last_poll_error = Some(error);
+                return;
+            }
+        };
+        let Some(bytes) = bytes else { return };
+        let hash = kiln_node_config::canonical::hash(&bytes);
+        if self.last_polled.as_ref() == Some(&hash) && !requested {
+            return;
+        }
+        let is_new = self.last_polled.replace(hash).is_none_or(|before| Some(&before) != self.last_polled.as_ref());
+        match Candidate::read(&self.node.root, &bytes, SOURCE) {
+            Ok(candidate) => self.assess(now, candidate, requested),
+            Err(error) => self.reject(now, is_new, &error_chain(&error).join(": ")),
+        }
+    }
+
+    /// Rejects a document. The generation in force stays.
+    fn reject(&mut self, now: Duration, is_new: bool, why: &str) {
+        self.drop_waiting();
+        self.candidate_outcome = CandidateOutcome::Rejected(why.to_owned());
+        if is_new {
+            self.announce(Severity::Warning, "KilnRejected", &format!("document rejected: {why}"));
+            self.report(Outcome::Failed, Some(why));
+        }
+        self.schedule.sync_now(now);
+    }
+
+    fn assess(&mut self, now: Duration, candidate: Candidate, requested: bool) {
+        let number = candidate.config.metadata.generation;
+        let (admission, transition) = match apply::plan(self.node, &candidate) {
+            Ok(planned) => planned,
+            Err(error) => return self.reject(now, true, &error_chain(&error).join(": ")),
+        };
+        self.drop_waiting();
+        self.candidate_outcome = CandidateOutcome::None;
+        self.schedule.sync_now(now);
+        match admission {
+            Admission::InForce => {}
+            Admission::Outranked { by } if by > number => {
+                self.node.log.info(&format!("ignoring generation {number}: generation {by} is in force"));
+            }
+            Admission::Outranked { .. } => {
+                let why = format!("another document with generation {number} is in force; raise `metadata.generation`");
+                self.reject(now, true, &why);
+            }
+            Admission::Rejected { reason } => {
+                self.candidate_outcome =
+                    CandidateOutcome::Reverted(format!("generation {number} was reverted {reason}"))
+            }
+            Admission::Accept => {
+                let plan = &transition.plan;
+                let requests = plan.requests.clone();
+                match plan.action() {
+                    PlanAction::Paused => {
+                        let what = format!(
+                            "generation {number} would change {} fields, but `spec.update.paused` is set",
+                            plan.changes.len()
+                        );
+                        self.node.log.info(&what);
+                        self.candidate_outcome = CandidateOutcome::Paused(what);
+                    }
+                    PlanAction::Request if self.is_allowed(number, &requests) => {
+                        self.schedule_apply(now, candidate, false, true)
+                    }
+                    PlanAction::Request => {
+                        self.stored.requests.wait_for(&requests, number, &candidate.hash);
+                        self.save_requests();
+                        let lines = self.stored.requests.lines().join("; ");
+                        self.announce(Severity::Normal, "KilnPending", &format!("waiting for the cluster: {lines}"));
+                        self.report(Outcome::Requested, None);
+                    }
+                    PlanAction::Apply | PlanAction::Nothing => {
+                        let spread = plan.effect >= Effect::Restart && !requested;
+                        self.schedule_apply(now, candidate, spread, false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the cluster allows this document. A change that needs a new node is never allowed.
+    fn is_allowed(&self, number: u64, requests: &[Request]) -> bool {
+        self.allowed == Some(number) && !requests.contains(&Request::Replace)
+    }
+
+    fn schedule_apply(&mut self, now: Duration, candidate: Candidate, spread: bool, allowed: bool) {
+        let delay = self.schedule.schedule_apply(now, Timing::from_config(&candidate.config), &candidate.hash, spread);
+        if !delay.is_zero() {
+            let what =
+                format!("generation {} will be applied in {} s", candidate.config.metadata.generation, delay.as_secs());
+            self.node.log.info(&what);
+            self.candidate_outcome = CandidateOutcome::Waiting(what);
+        }
+        self.waiting = Some((candidate, allowed));
+    }
+
+    /// Drops a candidate that waits for its delay or for the cluster.
+    fn drop_waiting(&mut self) {
+        self.waiting = None;
+        self.schedule.cancel_apply();
+        if self.stored.requests.act.take().is_some() {
+            self.save_requests();
+        }
+    }
+
+    /// Applies the waiting candidate.
+    pub(super) fn apply(&mut self, now: Duration) {
+        let Some((candidate, allowed)) = self.waiting.take() else { return };
+        let number = candidate.config.metadata.generation;
+        let consent = if allowed { Consent::Forced } else { Consent::Automatic };
+        self.schedule.sync_now(now);
+        match apply::apply(self.node, &candidate, consent) {
+            Ok(applied) => {
+                self.candidate_outcome = CandidateOutcome::None;
+                let mut status = applied.status("watch");
+                if applied.outcome == Outcome::Applied {
+                    self.finished = applied.generation.as_ref().map(|generation| generation.folder.clone());
+                    let effect = applied.plan.effect;
+                    self.announce(
+                        Severity::Normal,
+                        "KilnApplied",
+                        &format!("generation {number} is in force, on trial ({effect})"),
+                    );
+                }
+                if applied.outcome == Outcome::Applied && applied.plan.effect == Effect::Reboot {
+                    let boot = self.boot_id();
+                    if self.stored.requests.request_reboot(number, &candidate.hash, &boot) {
+                        self.save_requests();
+                    }
+                }
+                if let Some(generation) = applied.generation {
+                    self.follow_state(&applied.state, self.node.wait.now());
+                    self.record_requests(&generation);
+                }
+                status.pending = self.stored.requests.lines();
+                self.node.report(status);
+            }
+            Err(ApplyError::NotPlanned(apply::Error::Os(os::Error::Locked { .. }))) => {
+                // Another process is changing the node. Its result decides whether this candidate is still wanted.
+                self.last_polled = None;
+                self.schedule.poll_at(now + TIMEOUT);
+            }
+            Err(error) => {
+                let causes = error_chain(&error).join(": ");
+                self.candidate_outcome = match error {
+                    ApplyError::Reverted { .. } => CandidateOutcome::Reverted(format!("generation {number}: {causes}")),
+                    _ => CandidateOutcome::Failed(format!("generation {number}: {causes}")),
+                };
+                self.announce(
+                    Severity::Warning,
+                    "KilnFailed",
+                    &format!("generation {number} was not applied: {causes}"),
+                );
+                self.report(Outcome::Failed, Some(&causes));
+            }
+        }
+    }
+
+    /// Reports to the wire server that the machine has started, if `spec.platform.reportReady` is set. Once per first boot.
+    pub(super) fn report_ready(&mut self) {
+        let wanted = self.in_force.as_ref().is_some_and(|(_, config)| config.spec.platform.report_ready == Some(true));
+        if !wanted || self.reported_ready {
+            return;
+        }
+        let again = self.node.boot().ok().flatten().is_some_and(|boot| boot.kind == BootKind::Again);
+        if again || self.node.root.kind(REPORTED).ok().flatten().is_some() {
+            self.reported_ready = true;
+            return;
+        }
+        let rules = Rules { deadline: TIMEOUT, ..Rules::WIRE };
+        match report_ready(&self.node.endpoints, rules, &self.node.wait, 0) {
+            Ok(()) => {
+                self.node.log.info("reported to the wire server that the machine has started");
+                self.reported_ready = true;
+                // If this fails, a restart of kilnd reports again, which is harmless.
+                let _ = self.node.root.write_all(&[DesiredFile::new(REPORTED, b"", 0o600)], Durability::Later);
+            }
+            Err(error) => {
+                self.node.log.info(&format!("cannot report to the wire server: {}", error_chain(&error).join(": ")))
+            }
+        }
+    }
+}
