@@ -89,18 +89,3 @@ pub(crate) fn cluster_failure(error: &kiln_kubernetes::Error) -> StepFailure {
     };
     StepFailure { class, message: kiln_types::error_chain::to_line(error) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("outer")]
-    struct Outer(#[source] std::io::Error);
-
-    #[test]
-    fn failure_includes_the_causes_of_an_error() {
-        let error = Outer(std::io::Error::other("the disk is full"));
-        assert_eq!(kiln_types::error_chain::to_line(&error), "outer: the disk is full");
-    }
-}
