@@ -87,8 +87,8 @@ impl Watch<'_> {
                 self.reject(now, true, &why);
             }
             Admission::Rejected { reason } => {
-                self.candidate_outcome =
-                    CandidateOutcome::Reverted(format!("generation {number} was reverted {reason}"))
+                let why = format!("generation {number} was already rejected ({reason})");
+                self.candidate_outcome = CandidateOutcome::Reverted(why);
             }
             Admission::Accept => {
                 let plan = &transition.plan;
@@ -103,7 +103,7 @@ impl Watch<'_> {
                         self.candidate_outcome = CandidateOutcome::Paused(what);
                     }
                     PlanAction::Request if self.is_allowed(number, &requests) => {
-                        self.schedule_apply(now, candidate, false, true)
+                        self.schedule_apply(now, candidate, false, true);
                     }
                     PlanAction::Request => {
                         self.stored.requests.wait_for(&requests, number, &candidate.hash);
