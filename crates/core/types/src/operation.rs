@@ -76,6 +76,10 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Azure's messages often begin with the code.
+        if self.message.starts_with(&self.code) {
+            return f.write_str(&self.message);
+        }
         write!(f, "{}: {}", self.code, self.message)
     }
 }

@@ -110,7 +110,7 @@ impl fmt::Display for RunSummary {
 
 impl fmt::Display for StepSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<14}", self.step)?;
+        write!(f, "{:<16}", self.step)?;
         match (self.done, self.attempts, self.seconds) {
             (true, 0, _) => f.write_str("found done")?,
             (true, 1, seconds) => write!(f, "{} s", seconds.unwrap_or_default())?,

@@ -150,7 +150,7 @@ impl fmt::Display for RollbackReport {
             return writeln!(f, "no node runs a rejected version");
         }
         let count = plan.affected.len();
-        writeln!(f, "{count} nodes run a rejected version; replace them with `kiln prototype refresh`:")?;
+        writeln!(f, "nodes that run a rejected version ({count}); replace them with `kiln prototype refresh`:")?;
         plan.affected.iter().try_for_each(|affected| writeln!(f, "  {} runs {}", affected.node, affected.version))
     }
 }

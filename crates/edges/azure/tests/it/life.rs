@@ -160,7 +160,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
     stage
         .settle(azure.tag_definition(&read, &Tags::from([("kiln-paused".to_owned(), "bad".to_owned())])).await.unwrap())
         .await;
-    assert_eq!(azure.find_definition(&definition).await.unwrap().unwrap().tags["kiln-hold"], "bad");
+    assert_eq!(azure.find_definition(&definition).await.unwrap().unwrap().tags["kiln-paused"], "bad");
     stage.settle(azure.delete_version(&definition, &day()).await.unwrap()).await;
     assert_eq!(azure.versions(&definition).await.unwrap(), []);
 }
