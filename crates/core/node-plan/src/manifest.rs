@@ -1,4 +1,5 @@
-//! What a generation changed outside its folder and what was there before kiln: enough to restore everything.
+//! The manifest of a generation: its changes outside its own folder, and the earlier state of each file, so that
+//! everything can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,7 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedFile {
-    /// What was there before kiln. The content of a file is kept at [`layout::before`].
+    /// The state before kiln first wrote the file. The content of a file is kept at [`layout::before`].
     pub before: FileState,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affects: Vec<AffectedUnit>,

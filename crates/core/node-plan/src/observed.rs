@@ -31,11 +31,11 @@ pub struct Observed {
     pub root_grown: bool,
     /// The kernel command line; none if it was not read.
     pub command_line: Option<String>,
-    /// What the generation in force changed, merged with an interrupted one ([`Manifest::merge`]).
+    /// The changes of the generation in force, merged with an interrupted one ([`Manifest::merge`]).
     pub manifest: Option<Manifest>,
 }
 
-/// What has to be observed before a plan can be made.
+/// The files, accounts and units to observe before a plan can be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToObserve {
     /// Absolute paths whose [`FileState`] is needed.
@@ -51,7 +51,7 @@ pub struct ToObserve {
 }
 
 impl ToObserve {
-    /// What a plan for `desired` needs; `manifest` is the one of the previous generation.
+    /// The observations that a plan for `desired` needs; `manifest` is the one of the previous generation.
     pub fn new(desired: &Desired, manifest: Option<&Manifest>) -> Self {
         let own = desired.files.iter().map(|file| layout::current(&file.path));
         let outside = desired.outside().map(|file| file.path.clone());

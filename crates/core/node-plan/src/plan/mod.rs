@@ -41,7 +41,7 @@ pub struct Plan {
     paused: bool,
 }
 
-/// What to do with a plan.
+/// The next action for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAction {
     Nothing,
@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// What to do with the plan.
+    /// The next action for this plan.
     pub fn action(&self) -> PlanAction {
         if self.is_empty() {
             PlanAction::Nothing

@@ -1,4 +1,4 @@
-//! What a node may not do by itself and requests from the cluster.
+//! Requests to the cluster: changes of a Node that a node may not make itself.
 
 use std::collections::BTreeMap;
 use std::fmt;

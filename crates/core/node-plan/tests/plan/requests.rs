@@ -1,4 +1,4 @@
-//! What a node changes by itself and what it requests from the cluster.
+//! Changes that a node makes itself, and changes that it requests from the cluster.
 
 use kiln_node_config::{Effect, NodeConfig};
 use kiln_node_plan::{Desired, Observed, Plan, PlanAction, Request, Step};

@@ -79,18 +79,21 @@ pub(crate) fn check_with(name: &str, variables: &[(&str, String)]) {
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if let Some(imds) = &imds {
         match imds.requests_while_down() {
-            None => _ = writeln!(printed, "[user data asked for {} times]", imds.user_data_requests()),
+            None => _ = writeln!(printed, "[requests for user data: {}]", imds.user_data_requests()),
             Some(unanswered) => {
-                let more = if unanswered > 1 { "again and again" } else { "once" };
+                let more = if unanswered > 1 { "many" } else { "1" };
                 let answered = imds.user_data_requests() - unanswered;
-                _ = writeln!(printed, "[user data asked for {more} while nobody answered, then {answered} times]");
+                _ = writeln!(
+                    printed,
+                    "[requests for user data: {more} while the service was down, {answered} afterwards]"
+                );
             }
         }
         match imds.instance_requests() {
             0 => {}
             // The number of requests up to a deadline depends on the speed of the machine.
-            10.. => printed.push_str("[the instance asked for many times]\n"),
-            times => _ = writeln!(printed, "[the instance asked for {times} times]"),
+            10.. => printed.push_str("[requests for the instance: many]\n"),
+            times => _ = writeln!(printed, "[requests for the instance: {times}]"),
         }
         printed = printed.replace(&imds.url, "IMDS");
     }
