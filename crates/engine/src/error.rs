@@ -67,7 +67,7 @@ impl Error {
 
 /// A step's failure because of the cloud.
 pub(crate) fn cloud_failure<E: FactoryError>(error: &E) -> StepFailure {
-    StepFailure { class: error.class(), message: with_causes(error) }
+    StepFailure { class: error.class(), message: kiln_types::error_chain::to_line(error) }
 }
 
 /// A step's failure because of the cluster.
@@ -87,34 +87,5 @@ pub(crate) fn cluster_failure(error: &kiln_kubernetes::Error) -> StepFailure {
             _ => ErrorClass::Unexpected,
         }
     };
-    StepFailure { class, message: with_causes(error) }
-}
-
-/// The message of an error and its sources, each once.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let message = cause.to_string();
-        if !text.contains(&message) {
-            text = format!("{text}: {message}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("outer")]
-    struct Outer(#[source] std::io::Error);
-
-    #[test]
-    fn failure_includes_the_causes_of_an_error() {
-        let error = Outer(std::io::Error::other("the disk is full"));
-        assert_eq!(with_causes(&error), "outer: the disk is full");
-    }
+    StepFailure { class, message: kiln_types::error_chain::to_line(error) }
 }

@@ -7,7 +7,7 @@ use kiln_kubernetes::{Cluster, Endpoint, connect};
 use kiln_types::Sourced;
 
 use super::network::{self, NetworkInputs};
-use super::{Detected, Sources, with_causes};
+use super::{Detected, Sources, to_line};
 
 const SYSTEM: &str = "kube-system";
 /// The name of the DNS service in every distribution.
@@ -34,7 +34,7 @@ pub(super) async fn detect<L>(sources: &Sources<'_, L>, found: &mut Detected) {
         let client = endpoint.anonymous(&pem).and_then(connect);
         match client {
             Ok(client) => drop(version(&Cluster::new(client, options.clone()), found).await),
-            Err(error) => found.miss("kubernetesVersion", with_causes(&error)),
+            Err(error) => found.miss("kubernetesVersion", to_line(&error)),
         }
     }
 }
@@ -47,7 +47,7 @@ async fn trust(endpoint: &Endpoint, pin: Option<&str>, found: &mut Detected) -> 
         match endpoint.presented_certificates().await {
             Ok(shown) => offered.presented = shown,
             Err(error) => {
-                found.miss("caBundle", with_causes(&error));
+                found.miss("caBundle", to_line(&error));
                 return None;
             }
         }
@@ -117,7 +117,7 @@ async fn dns(cluster: &Cluster, found: &mut Detected) {
             Some(address) => found.fact("dnsServiceIp", address, call),
             None => found.miss("dnsServiceIp", format!("{call}: no such service with an address")),
         },
-        Err(error) => found.miss("dnsServiceIp", with_causes(&error)),
+        Err(error) => found.miss("dnsServiceIp", to_line(&error)),
     }
 }
 
@@ -139,6 +139,6 @@ async fn network(cluster: &Cluster, found: &mut Detected) {
                 format!("{}: none of the DaemonSets is a known network plugin", inputs.system.call),
             ),
         },
-        Err(error) => found.miss("networkPlugin", with_causes(&error)),
+        Err(error) => found.miss("networkPlugin", to_line(&error)),
     }
 }

@@ -11,12 +11,12 @@ mod resource_group;
 pub use azure_json::{AzureJsonFacts, BadAzureJson};
 pub use objects::{KarpenterNames, KarpenterObjects, ObjectError, karpenter};
 
-use std::error::Error as StdError;
 use std::fmt;
 
 use kiln_bootstrap::sources::{Fact, SourceError, detected};
 use kiln_bootstrap::{Field, Resolved, Source, SourceKind};
 use kiln_kubernetes::{Cluster, ClusterOptions, Endpoint};
+use kiln_types::error_chain::to_line;
 use kiln_types::{ResourceGroup, Sourced};
 
 /// The sources of facts. All are optional.
@@ -112,26 +112,12 @@ impl Detected {
     }
 
     /// Adds a fact from a response, or a miss from an error.
-    fn add<E: StdError>(&mut self, field: &'static str, response: Result<Sourced<String>, E>) {
+    fn add<E: std::error::Error>(&mut self, field: &'static str, response: Result<Sourced<String>, E>) {
         match response {
             Ok(Sourced { value, call }) => self.fact(field, value, call),
-            Err(error) => self.miss(field, with_causes(&error)),
+            Err(error) => self.miss(field, to_line(&error)),
         }
     }
-}
-
-/// The message of an error and its sources, each once.
-fn with_causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let cause = inner.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        source = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kiln_aks_formats::go::cluster_id::from_security_group;
 use kiln_types::{Network, Placement, ResourceGroup, Sourced};
 
-use super::{Detected, with_causes};
+use super::{Detected, to_line};
 
 /// The suffix of the identity that AKS creates for kubelets.
 const KUBELET_IDENTITY: &str = "-agentpool";
@@ -15,14 +15,14 @@ pub(super) async fn detect<L: ResourceGroup>(azure: &L, found: &mut Detected) {
     if !found.has("securityGroup") {
         match azure.security_groups().await {
             Ok(groups) => security_group(&groups, placements.as_ref().ok(), found),
-            Err(error) => found.miss("securityGroup", with_causes(&error)),
+            Err(error) => found.miss("securityGroup", to_line(&error)),
         }
     }
     subnet(azure, placements.as_ref().ok(), found).await;
     match &placements {
         Ok(placements) => identities(azure, placements, found).await,
         Err(error) => {
-            let reason = with_causes(error);
+            let reason = to_line(error);
             found.miss("nodeIdentities", &reason);
             if !found.has("kubeletIdentityClientId") {
                 found.miss("kubeletIdentityClientId", reason);
@@ -81,7 +81,7 @@ async fn subnet<L: ResourceGroup>(azure: &L, placements: Option<&Sourced<Vec<Pla
     match azure.network(network).await {
         Ok(Sourced { value: Some(Network { guid: Some(guid), .. }), call }) => found.fact("vnetGuid", guid, call),
         Ok(Sourced { call, .. }) => found.miss("vnetGuid", format!("{call}: the network has no GUID")),
-        Err(error) => found.miss("vnetGuid", with_causes(&error)),
+        Err(error) => found.miss("vnetGuid", to_line(&error)),
     }
 }
 
@@ -100,7 +100,7 @@ async fn chosen_subnet<L: ResourceGroup>(
             }
         }
     }
-    let networks = azure.networks().await.map_err(|error| with_causes(&error))?;
+    let networks = azure.networks().await.map_err(|error| to_line(&error))?;
     let all: Vec<&String> = networks.value.iter().flat_map(|network| &network.subnets).collect();
     match all.as_slice() {
         [only] => Ok(Sourced { value: (*only).clone(), call: networks.call }),
@@ -153,7 +153,7 @@ async fn identities<L: ResourceGroup>(azure: &L, placements: &Sourced<Vec<Placem
         Ok(Sourced { value: None, call }) => {
             found.miss("kubeletIdentityClientId", format!("{call}: the identity has no client id"));
         }
-        Err(error) => found.miss("kubeletIdentityClientId", with_causes(&error)),
+        Err(error) => found.miss("kubeletIdentityClientId", to_line(&error)),
     }
 }
 

@@ -12,6 +12,9 @@ pub type Usec = u64;
 /// How many steps and warnings are kept for the status. `kilnd watch` runs for months and must not grow.
 const KEPT: usize = 256;
 
+/// Separates the message of an error from its hint.
+const HINT: &str = "\nhint: ";
+
 /// Syslog severities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
@@ -54,7 +57,7 @@ impl Log {
         match &result {
             Ok(_) => self.line(Level::Info, &format!("{name}: {}", milliseconds(took))),
             Err(error) => {
-                let causes = error_chain(error).join(": ");
+                let causes = error_line(error);
                 self.line(Level::Error, &format!("{name}: failed after {}: {causes}", milliseconds(took)));
             }
         }
@@ -73,7 +76,7 @@ impl Log {
 
     /// Logs a warning, once, and keeps it for the status.
     pub fn warn(&self, line: impl Into<String>) {
-        let line = line.into();
+        let line = line.into().replace(HINT, "; ");
         let mut warnings = self.warnings.borrow_mut();
         if !warnings.contains(&line) {
             self.line(Level::Warning, &line);
@@ -90,7 +93,7 @@ impl Log {
 
     /// Logs an error with its causes, and its hints on separate lines.
     pub fn report(&self, error: &dyn Error) {
-        self.error(&format!("error: {}", error_chain(error).join(": ")));
+        self.error(&format!("error: {}", error_line(error)));
         for hint in error_hints(error) {
             self.error(&format!("hint: {hint}"));
         }
@@ -110,7 +113,7 @@ impl Log {
         let Some(levels) = self.levels else { return };
         let prefix = if levels { format!("<{}>", level as u8) } else { String::new() };
         // One write: standard error is not buffered.
-        let text = format!("{prefix}{}\n", line.replace('\n', " "));
+        let text = format!("{prefix}{}\n", line.replace(HINT, "; ").replace('\n', " "));
         // A node must not stay without its kubelet because the log cannot be written.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
@@ -128,6 +131,11 @@ pub fn error_chain(error: &dyn Error) -> Vec<String> {
     all
 }
 
+/// The messages of an error and its causes in one line, without their hints.
+pub fn error_line(error: &dyn Error) -> String {
+    error_chain(error).join(": ")
+}
+
 /// The hints of an error and its causes, outermost first.
 pub fn error_hints(error: &dyn Error) -> Vec<String> {
     let mut all: Vec<String> = messages(error).into_iter().filter_map(|(_, hint)| hint).collect();
@@ -135,13 +143,13 @@ pub fn error_hints(error: &dyn Error) -> Vec<String> {
     all
 }
 
-/// Message and hint of each error in a chain. A hint is what follows `\nhint: ` in the text of an error.
+/// Message and hint of each error in a chain.
 fn messages(error: &dyn Error) -> Vec<(String, Option<String>)> {
     let mut all = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
         let text = error.to_string();
-        all.push(match text.split_once("\nhint: ") {
+        all.push(match text.split_once(HINT) {
             Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
             None => (text, None),
         });

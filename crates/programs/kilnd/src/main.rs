@@ -60,7 +60,7 @@ fn run(args: &Args) -> CommandResult {
 fn on(args: &Args, command: impl FnOnce(&Node) -> CommandResult) -> CommandResult {
     match Node::open(&args.locations) {
         Ok(node) => command(&node),
-        Err(error) => failed(&kilnd::log::error_chain(&error).join(": ")),
+        Err(error) => failed(&kilnd::log::error_line(&error)),
     }
 }
 

@@ -214,7 +214,7 @@ fn check_interrupted_update(from: &Value, to: &Value) {
 
 proptest! {
     // Few documents, because each of them is interrupted about a hundred times.
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn interrupted_update_between_random_documents_leaves_old_or_new(from in parts(), to in parts()) {

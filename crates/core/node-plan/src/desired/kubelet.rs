@@ -1,10 +1,11 @@
 //! The kubelet's configuration file.
 
+use kiln_types::json::merge_patch;
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
 use crate::file::DesiredFile;
-use crate::json::{at, merge};
+use crate::json::at;
 use crate::layout::{self, current};
 
 const VERSION: &str = "kubelet.config.k8s.io/v1beta1";
@@ -69,7 +70,7 @@ fn configuration(draft: &Draft<'_>) -> Value {
         map.insert("failSwapOn".to_owned(), json!(false));
     }
     let asked: Map<String, Value> = spec.kubelet.configuration.clone().into_iter().collect();
-    merge(&mut own, &Value::Object(asked));
+    merge_patch(&mut own, &Value::Object(asked));
     own
 }
 

@@ -1,12 +1,13 @@
 //! The container runtime: containerd's configuration, in the format of its version, and its environment.
 
+use kiln_types::json::merge_patch;
 use serde_json::{Map, Value, json};
 
 use super::draft::Draft;
 use super::flags::proxies;
 use crate::file::DesiredFile;
 use crate::image::numbers;
-use crate::json::{at, merge};
+use crate::json::at;
 use crate::layout::{self, RUNTIME_UNIT, current};
 use crate::toml;
 
@@ -36,7 +37,7 @@ pub(super) fn render(draft: &mut Draft<'_>) {
     let format = Format::for_version(&version);
     let mut tree = format.tree(draft, &version);
     let asked: Map<String, Value> = runtime.configuration.clone().into_iter().collect();
-    merge(&mut tree, &Value::Object(asked));
+    merge_patch(&mut tree, &Value::Object(asked));
     check(draft, &format, &tree);
     match toml::text(tree.as_object().expect("an object")) {
         Ok(text) => draft.file(DesiredFile::plain(layout::RUNTIME_CONFIG, text).restarts(RUNTIME_UNIT)),
@@ -70,22 +71,22 @@ impl Format {
         let binaries =
             if version >= [2, 1].as_slice() { json!({"bin_dirs": [plugins]}) } else { json!({"bin_dir": plugins}) };
         let mut cni = json!({"conf_dir": CNI_FOLDER});
-        merge(&mut cni, &binaries);
+        merge_patch(&mut cni, &binaries);
         let mut tree = json!({"version": self.version, "oom_score": OOM_SCORE, "plugins": {}});
         let default = default_runtime(draft);
         let mut runtimes = json!({});
         for name in ["runc", default] {
-            merge(&mut runtimes, &json!({name: container_runtime(draft, name)}));
+            merge_patch(&mut runtimes, &json!({name: container_runtime(draft, name)}));
         }
         let path = format!("{}:{IMAGE_REGISTRIES}", current(REGISTRIES));
-        merge(
+        merge_patch(
             &mut tree["plugins"],
             &json!({self.runtime: {
                 "cni": cni,
                 "containerd": {"default_runtime_name": default, "runtimes": runtimes},
             }}),
         );
-        merge(&mut tree["plugins"], &json!({self.images: {"registry": {"config_path": path}}}));
+        merge_patch(&mut tree["plugins"], &json!({self.images: {"registry": {"config_path": path}}}));
         let sandbox = if runtime.sandbox_image.is_empty() { &image.sandbox_image } else { &runtime.sandbox_image };
         if !sandbox.is_empty() {
             let setting = if self.version == 3 {
@@ -93,7 +94,7 @@ impl Format {
             } else {
                 json!({"sandbox_image": sandbox})
             };
-            merge(&mut tree["plugins"], &json!({self.images: setting}));
+            merge_patch(&mut tree["plugins"], &json!({self.images: setting}));
         }
         if !runtime.root.is_empty() {
             tree["root"] = json!(runtime.root);

@@ -150,24 +150,10 @@ fn transport_error(error: &azure_core::Error, line: &RequestLine, attempts: u32)
         }
         inner = cause.source();
     }
-    let cause = chain(error);
+    let cause = kiln_types::error_chain::to_line(error);
     match error.kind() {
         ErrorKind::Credential => Error::Login { request: line.clone(), cause },
         ErrorKind::Other => Error::Refused { request: line.clone(), why: cause },
         _ => Error::Unanswered { request: line.clone(), cause, attempts },
     }
-}
-
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        source = inner.source();
-    }
-    text
 }

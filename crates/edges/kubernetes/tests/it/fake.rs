@@ -228,7 +228,7 @@ impl State {
                 let Some(mut object) = self.objects.get(&key).cloned() else {
                     return (404, status(404, "NotFound", "not found"));
                 };
-                merge(&mut object, &request.body);
+                kiln_types::json::merge_patch(&mut object, &request.body);
                 self.write(&key, object, false)
             }
             other => panic!("the fake does not serve {other:?} {}", request.path),
@@ -290,23 +290,6 @@ impl State {
                 self.objects.remove(&key);
                 self.ends.remove(&key);
             }
-        }
-    }
-}
-
-fn merge(into: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *into = patch.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    for (name, value) in patch {
-        if value.is_null() {
-            into.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut into[name], value);
         }
     }
 }

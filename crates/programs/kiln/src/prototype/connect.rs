@@ -217,11 +217,8 @@ async fn from_file(
 fn spread(seed: Timestamp) -> impl Fn() -> f64 + Send + Sync + 'static {
     let state = AtomicU64::new(seed.as_microsecond().unsigned_abs() ^ (u64::from(std::process::id()) << 32));
     move || {
-        // splitmix64
-        let mut z = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        f64::from(u32::try_from((z ^ (z >> 31)) >> 32).unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
+        let number = kiln_types::hash::SplitMix64::new(state.fetch_add(1, Ordering::Relaxed)).next_u64();
+        f64::from(u32::try_from(number >> 32).unwrap_or_default()) / (f64::from(u32::MAX) + 1.0)
     }
 }
 

@@ -27,6 +27,7 @@ use kiln_node_plan::{Admission, Generation, Plan, PlanAction, Request, State};
 
 pub use error::{Error, ServiceError};
 
+use crate::log::{error_chain, error_line};
 use crate::node::Node;
 use crate::os::{self, Durability, Generations, Lock};
 use crate::status::{Changed, Outcome, Status};
@@ -194,7 +195,7 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
         Some(generation) => match store::document(&node.root, &generation.folder) {
             Ok(Some(config)) => Some((generation.clone(), config)),
             Ok(None) => None,
-            Err(failure) => return ApplyError::Stuck { revert: failure.to_string(), source: error },
+            Err(failure) => return ApplyError::Stuck { revert: error_line(&failure), source: error },
         },
         None => None,
     };
@@ -204,7 +205,7 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
         }
         return match undo(node, assessed).and_then(|()| Ok(store::save(&node.root, before, Durability::Now)?)) {
             Ok(()) => ApplyError::Undone(error),
-            Err(failure) => ApplyError::Stuck { revert: failure.to_string(), source: error },
+            Err(failure) => ApplyError::Stuck { revert: error_line(&failure), source: error },
         };
     };
     let switched = switch_to(node, state, &config, &generation.folder);
@@ -212,13 +213,13 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
     if is_service && let Some(trial) = &state.trial {
         // A document with which a service does not start is not applied again automatically. A trial from before it continues.
         let mut failing = State { committed: Some(generation.clone()), trial: Some(trial.clone()), ..before.clone() };
-        failing.fail_trial(&error.to_string());
+        failing.fail_trial(&error_chain(&error).swap_remove(0));
         after.rejected = failing.rejected;
     }
     match switched.and_then(|_| Ok(store::save(&node.root, &after, Durability::Now)?)) {
         Ok(()) if is_service => ApplyError::Reverted { to: generation.number, source: error },
         Ok(()) => ApplyError::Undone(error),
-        Err(failure) => ApplyError::Stuck { revert: failure.to_string(), source: error },
+        Err(failure) => ApplyError::Stuck { revert: error_line(&failure), source: error },
     }
 }
 
@@ -228,7 +229,7 @@ pub fn switch_to(node: &Node, state: &State, config: &NodeConfig, folder: &str) 
     let transition = Transition::to(node, state, config, folder, Phase::Live)?;
     transition.prepare(node, Phase::Live)?;
     for failed in transition.run_revert(node)? {
-        node.log.warn(failed.to_string());
+        node.log.warn(error_line(&failed));
     }
     finish(node, &transition);
     Ok(transition.plan.requests)

@@ -47,7 +47,7 @@ pub fn load(root: &Root) -> Result<Loaded, crate::os::Error> {
 
 /// Writes the state.
 pub fn save(root: &Root, state: &State, durability: Durability) -> Result<(), crate::os::Error> {
-    root.write_all(&[DesiredFile::new(STATE, &bytes(state), MODE)], durability)
+    root.write_all(&[DesiredFile::new(STATE, bytes(state), MODE)], durability)
 }
 
 /// Syncs everything that a first boot wrote, then records the machine's id. A boot that is interrupted before is a first boot again.

@@ -8,7 +8,7 @@ use kiln_node_plan::Account;
 use kiln_node_plan::DesiredFile;
 
 use crate::identity::ancestry;
-use crate::log::error_chain;
+use crate::log::error_line;
 use crate::node::Node;
 
 /// Values from the platform.
@@ -108,7 +108,7 @@ impl From<Instance> for Platform {
 }
 
 fn query_warning(node: &Node, has_name: bool, error: &sources::Error) -> String {
-    let cause = error_chain(error).join(": ");
+    let cause = error_line(error);
     if has_name {
         return format!("cannot create the first account: {cause}");
     }

@@ -19,7 +19,7 @@ use crate::apply::candidate::{Candidate, CandidateError};
 use crate::apply::rollback::{self, RollbackError};
 use crate::apply::{self, ApplyError, Consent};
 use crate::args::Output;
-use crate::log::{error_chain, error_hints};
+use crate::log::{error_chain, error_hints, error_line};
 use crate::node::Node;
 use crate::status::{Outcome, Status, short};
 use crate::{boot, sources};
@@ -180,13 +180,13 @@ pub fn config_check(file: &Path, output: Output) -> CommandResult {
     let problems = match read(file) {
         Err(error) => vec![(String::new(), format!("cannot read the file: {error}"))],
         Ok(bytes) => match sources::decode(&bytes) {
-            Err(error) => vec![(String::new(), error_chain(&error).join(": "))],
+            Err(error) => vec![(String::new(), error_line(&error))],
             Ok(decoded) => match NodeConfig::parse(&decoded.document) {
                 Ok(config) => return valid(file, &config, output),
                 Err(ParseError::Invalid(invalid)) => {
                     invalid.0.into_iter().map(|violation| (violation.path, violation.reason)).collect()
                 }
-                Err(error) => vec![(String::new(), error_chain(&error).join(": "))],
+                Err(error) => vec![(String::new(), error_line(&error))],
             },
         },
     };

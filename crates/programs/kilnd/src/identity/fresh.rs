@@ -1,10 +1,9 @@
 //! Creates a new identity.
 
-use kiln_node_plan::DesiredFile;
-use std::fmt::Write as _;
-
 use crate::os::ssh::{HOST_KEY, HostKey};
 use crate::os::{Durability, Root, random};
+use kiln_node_config::canonical::hex;
+use kiln_node_plan::DesiredFile;
 
 use super::{IdentityError, items, netplan};
 use crate::node::Node;
@@ -60,7 +59,7 @@ pub(super) fn make(node: &Node, id: Option<&str>, existing: Existing) -> Result<
     let mut files = vec![
         DesiredFile::new(MACHINE_ID, machine_id, 0o444),
         DesiredFile::new(HOST_NAME, &name, 0o644),
-        DesiredFile::new(RANDOM_SEED, &seed, 0o600),
+        DesiredFile::new(RANDOM_SEED, seed, 0o600),
     ];
     if existing.initiator {
         files.push(DesiredFile::new(INITIATOR, initiator, 0o600));
@@ -97,11 +96,4 @@ fn host_key(root: &Root) -> Result<(), crate::os::Error> {
     let files =
         [DesiredFile::new(HOST_KEY, key.expose_private(), 0o600), DesiredFile::new(&public, key.public(), 0o644)];
     root.write_all(&files, Durability::Later)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

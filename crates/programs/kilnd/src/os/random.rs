@@ -1,7 +1,6 @@
 //! Random bytes of the kernel, and ids made from them.
 
-use std::fmt::Write;
-
+use kiln_node_config::canonical::hex;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -27,10 +26,7 @@ pub fn id() -> Result<String, Error> {
     // Version 4, variant 1: a random UUID.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(hex(&bytes))
 }
 
 /// A random UUID.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kiln_types::SecretBytes;
 use serde::{Deserialize, Serialize};
 
-use crate::log::error_chain;
+use crate::log::error_line;
 use crate::sources::credential::system_credential;
 use crate::sources::decode::{self, DecodeError, Decoded, decode};
 use crate::sources::endpoints::Endpoints;
@@ -147,7 +147,7 @@ pub fn find_saved(custom_data: SecretBytes) -> Option<FoundDocument> {
 }
 
 fn note(lookups: &mut Vec<Lookup>, source: Source, error: &dyn std::error::Error) {
-    lookups.push(Lookup { source, result: error_chain(error).join(": ") });
+    lookups.push(Lookup { source, result: error_line(error) });
 }
 
 fn credential(endpoints: &Endpoints, lookups: &mut Vec<Lookup>) -> Option<Decoded> {

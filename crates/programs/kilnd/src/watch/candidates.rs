@@ -15,7 +15,7 @@ use super::schedule::Timing;
 use crate::apply::candidate::Candidate;
 use crate::apply::{self, ApplyError, Consent};
 use crate::boot::kind::BootKind;
-use crate::log::error_chain;
+use crate::log::error_line;
 use crate::status::Outcome;
 
 /// The source, as the status shows it.
@@ -36,7 +36,7 @@ impl Watch<'_> {
                 bytes
             }
             Err(error) => {
-                let error = error_chain(&error).join(": ");
+                let error = error_line(&error);
                 // Logged once, not at every poll of an outage.
                 if self.last_poll_error.as_ref() != Some(&error) {
                     self.node.log.info(&format!("cannot poll for a document: {error}"));
@@ -53,7 +53,7 @@ impl Watch<'_> {
         let is_new = self.last_polled.replace(hash).is_none_or(|before| Some(&before) != self.last_polled.as_ref());
         match Candidate::read(&self.node.root, &bytes, SOURCE) {
             Ok(candidate) => self.assess(now, candidate, requested),
-            Err(error) => self.reject(now, is_new, &error_chain(&error).join(": ")),
+            Err(error) => self.reject(now, is_new, &error_line(&error)),
         }
     }
 
@@ -72,7 +72,7 @@ impl Watch<'_> {
         let number = candidate.config.metadata.generation;
         let (admission, transition) = match apply::plan(self.node, &candidate) {
             Ok(planned) => planned,
-            Err(error) => return self.reject(now, true, &error_chain(&error).join(": ")),
+            Err(error) => return self.reject(now, true, &error_line(&error)),
         };
         self.drop_waiting();
         self.candidate_outcome = CandidateOutcome::None;
@@ -87,8 +87,8 @@ impl Watch<'_> {
                 self.reject(now, true, &why);
             }
             Admission::Rejected { reason } => {
-                self.candidate_outcome =
-                    CandidateOutcome::Reverted(format!("generation {number} was reverted {reason}"))
+                let why = format!("generation {number} was already rejected ({reason})");
+                self.candidate_outcome = CandidateOutcome::Reverted(why);
             }
             Admission::Accept => {
                 let plan = &transition.plan;
@@ -103,7 +103,7 @@ impl Watch<'_> {
                         self.candidate_outcome = CandidateOutcome::Paused(what);
                     }
                     PlanAction::Request if self.is_allowed(number, &requests) => {
-                        self.schedule_apply(now, candidate, false, true)
+                        self.schedule_apply(now, candidate, false, true);
                     }
                     PlanAction::Request => {
                         self.stored.requests.wait_for(&requests, number, &candidate.hash);
@@ -184,7 +184,7 @@ impl Watch<'_> {
                 self.schedule.poll_at(now + TIMEOUT);
             }
             Err(error) => {
-                let causes = error_chain(&error).join(": ");
+                let causes = error_line(&error);
                 self.candidate_outcome = match error {
                     ApplyError::Reverted { .. } => CandidateOutcome::Reverted(format!("generation {number}: {causes}")),
                     _ => CandidateOutcome::Failed(format!("generation {number}: {causes}")),
@@ -218,9 +218,7 @@ impl Watch<'_> {
                 // If this fails, a restart of kilnd reports again, which is harmless.
                 let _ = self.node.root.write_all(&[DesiredFile::new(REPORTED, b"", 0o600)], Durability::Later);
             }
-            Err(error) => {
-                self.node.log.info(&format!("cannot report to the wire server: {}", error_chain(&error).join(": ")))
-            }
+            Err(error) => self.node.log.info(&format!("cannot report to the wire server: {}", error_line(&error))),
         }
     }
 }

@@ -84,7 +84,7 @@ impl Cluster {
                 }
                 return Some(object);
             }
-            Err(error) => crate::log::error_chain(&error).join(": "),
+            Err(error) => crate::log::error_line(&error),
         };
         if self.last_error.as_ref() != Some(&error) {
             node.log.info(&format!("cannot update the Node object: {error}"));

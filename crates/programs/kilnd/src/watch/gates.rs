@@ -95,7 +95,7 @@ fn is_ready(client: Option<&Client>, heartbeat: &mut Heartbeat) -> GateResult {
     let Some(client) = client else { return GateResult::Unknown("the API server is not configured".to_owned()) };
     let (node, renewed) = match client.node().and_then(|node| Ok((node, client.lease_renewed_at()?))) {
         Ok(read) => read,
-        Err(error) if error.is_unreachable() => return GateResult::Unknown(crate::log::error_chain(&error).join(": ")),
+        Err(error) if error.is_unreachable() => return GateResult::Unknown(crate::log::error_line(&error)),
         Err(error) => return GateResult::Failed(error.to_string()),
     };
     let ready = node.condition("Ready");

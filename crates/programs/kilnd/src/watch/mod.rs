@@ -237,7 +237,7 @@ impl<'n> Watch<'n> {
                 self.generate_host_keys();
             }
             Err(error) => {
-                let causes = crate::log::error_chain(&error).join(": ");
+                let causes = crate::log::error_line(&error);
                 self.node.log.error(&format!("generation {} is not fully applied: {causes}", generation.number));
                 self.report(Outcome::Failed, Some(&causes));
                 self.finish_at = now + RETRY;
@@ -337,7 +337,7 @@ impl<'n> Watch<'n> {
                 self.report(Outcome::Failed, Some(reason));
             }
             Err(error) => {
-                let causes = crate::log::error_chain(&error).join(": ");
+                let causes = crate::log::error_line(&error);
                 self.candidate_outcome = CandidateOutcome::Failed(format!("the revert failed: {causes}"));
                 self.announce(Severity::Warning, "KilnStuck", &format!("{reason}; the revert failed: {causes}"));
                 self.report(Outcome::Failed, Some(&causes));

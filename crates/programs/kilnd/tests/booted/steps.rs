@@ -139,7 +139,7 @@ impl Runner {
                     let is_linked =
                         state["committed"]["folder"].as_str().is_some_and(|folder| link.trim().ends_with(folder));
                     (rejected && is_linked).then_some(())
-                })
+                });
             }
             ["kubelet", times] => drop(Stage::wait_for_kubelet(machine, number(times))),
             [state @ ("active" | "failed" | "inactive"), unit] => machine.wait_for(unit, state),

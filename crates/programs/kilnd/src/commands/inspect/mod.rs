@@ -85,7 +85,7 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
             identity.push(item.name);
         }
     }
-    let none = || JoinCredential::Unknown { why: "no kubelet kubeconfig found".to_owned() };
+    let unknown = || JoinCredential::Unknown { why: "no kubelet kubeconfig found".to_owned() };
     let disk = root.disk("/")?;
     Ok(Inspection {
         vm_id: crate::sources::vm_id(&node.endpoints).map(String::from).unwrap_or_default(),
@@ -95,7 +95,7 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
         runtime_version: runtime.map_or(UNKNOWN.to_owned(), |version| format!("containerd://{version}")),
         disk: DiskUse { size_bytes: disk.size, used_bytes: disk.used },
         fstab: parse_fstab(&text_of(root, FSTAB)?),
-        join_credential: join::credential(root)?.unwrap_or_else(none),
+        join_credential: join::credential(root)?.unwrap_or_else(unknown),
         custom_data: custom_data(root)?,
         literal_host_names: machine_lines::host_names(root, &host_name)?,
         static_addresses: machine_lines::addresses(root)?,
