@@ -49,7 +49,7 @@ fn the_demo_rejects_a_bad_version_by_its_canary() {
     let rejected = &outcome["rejected"];
     assert_eq!(rejected["currentVersion"], outcome["version"], "new nodes are created from the good version");
     assert_ne!(rejected["version"], outcome["version"]);
-    assert!(rejected["reason"].as_str().expect("a reason").contains("canary has not joined"), "{rejected}");
+    assert!(rejected["reason"].as_str().expect("a reason").contains("canary is not Ready"), "{rejected}");
 }
 
 #[test]
