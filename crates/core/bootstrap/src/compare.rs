@@ -241,10 +241,10 @@ fn compare_trees(path: &str, from: Option<&Value>, to: Option<&Value>, found: &m
         }
         // An object that only one side has is listed field by field, so secrets in it are recognized by name.
         (Some(Value::Object(only)), None) => {
-            only.iter().for_each(|(name, v)| compare_trees(&below(name), Some(v), None, found))
+            only.iter().for_each(|(name, v)| compare_trees(&below(name), Some(v), None, found));
         }
         (None, Some(Value::Object(only))) => {
-            only.iter().for_each(|(name, v)| compare_trees(&below(name), None, Some(v), found))
+            only.iter().for_each(|(name, v)| compare_trees(&below(name), None, Some(v), found));
         }
         (a, b) if a != b => found.push(difference(path, a.cloned(), b.cloned())),
         _ => {}

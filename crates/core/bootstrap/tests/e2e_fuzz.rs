@@ -183,7 +183,7 @@ fn mutated_arguments_are_rejected_or_resolved() {
             Ok(sources) => drop(resolve(&sources).explain()),
             // Without `=`, the whole argument may be a secret.
             Err(error) if !text.contains('=') => {
-                assert_eq!(error.to_string(), "`--set` number 1: expected `name=value`")
+                assert_eq!(error.to_string(), "`--set` number 1: expected `name=value`");
             }
             Err(error) => assert!(!text.starts_with("bootstrapToken=") || !error.to_string().contains("hunter2")),
         }

@@ -49,10 +49,10 @@ fn setup(dependencies: &[TestDep]) -> Result<bool, Box<dyn std::error::Error>> {
     for &dependency in dependencies {
         match background.wait(dependency) {
             Some(Ok(Outcome::Present)) => {
-                println!("{dependency}: already installed in {}", cache.folder(dependency).display())
+                println!("{dependency}: already installed in {}", cache.folder(dependency).display());
             }
             Some(Ok(Outcome::Installed)) => {
-                println!("{dependency}: installed in {}", cache.folder(dependency).display())
+                println!("{dependency}: installed in {}", cache.folder(dependency).display());
             }
             Some(Err(error)) => {
                 succeeded = false;

@@ -126,7 +126,7 @@ impl<F: Factory> Refresher<'_, F> {
                 return Err(Error::Refresh(text));
             }
         };
-        Ok(Observation { nodes, target, reading })
+        Ok(Observation { reading, nodes, target })
     }
 
     fn state<'s>(

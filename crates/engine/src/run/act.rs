@@ -94,11 +94,11 @@ impl<F: Factory> Runner<'_, F> {
     async fn hold_node(&mut self) -> Acted {
         let held = self.context.cluster.hold(&self.node, &self.owner, HoldScope::ALL).await;
         let node = held.map_err(|error| cluster_failure(&error))?;
-        let note = format!(
+        let text = format!(
             "run {} copies this node's disk: it is cordoned, drained and stopped for a few minutes",
             self.run.id
         );
-        let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note };
+        let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note: text };
         // The event is only informative.
         let _ = self.context.cluster.record_event(&node, &self.owner, &event).await;
         Ok(None)

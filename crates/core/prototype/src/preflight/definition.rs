@@ -110,13 +110,11 @@ pub fn choose_definition<'a>(
     if let Some(definition) = in_recipe.into_iter().chain(names.iter().filter_map(existing)).find(matches) {
         return DefinitionChoice::Use(definition);
     }
-    match names.iter().find(|name| existing(name).is_none()) {
-        Some(free) => DefinitionChoice::Create(free.clone()),
-        None => {
-            let taken = names.iter().filter_map(existing);
-            DefinitionChoice::Taken(taken.map(|one| (one.name.clone(), mismatches(one, wanted))).collect())
-        }
+    if let Some(free) = names.iter().find(|name| existing(name).is_none()) {
+        return DefinitionChoice::Create(free.clone());
     }
+    let taken = names.iter().filter_map(existing);
+    DefinitionChoice::Taken(taken.map(|one| (one.name.clone(), mismatches(one, wanted))).collect())
 }
 
 /// An image definition to create. Publisher, offer and SKU are unique in a gallery, so a pool's second definition has another SKU.

@@ -127,13 +127,13 @@ impl Blueprint {
     /// Creates the machine without starting it. Its network exists, and its disk can be changed.
     #[track_caller]
     pub fn build(mut self) -> Machine {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let nspawn = require(TestDep::NodeRoot);
         let root =
             nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("`{}` is not in a root folder", nspawn.display()));
         for (number, path) in self.scratch.iter().enumerate() {
             self.arguments.push(format!("--bind=/run/binds/{number}:{path}"));
         }
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{}-{}", self.name, COUNT.fetch_add(1, Ordering::Relaxed));
         let machine = nspawn::Machine::create(&name, root, self.disk.as_deref(), &self.arguments);
         let machine = Machine::new(machine.unwrap_or_else(|error| panic!("{name}: {error}")));

@@ -1,4 +1,4 @@
-//! RecordingClient of exchanges, for checks against the published specifications.
+//! A client that records exchanges, for checks against the published specifications.
 
 use std::fmt;
 use std::sync::Arc;

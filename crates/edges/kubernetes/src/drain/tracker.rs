@@ -72,7 +72,7 @@ impl PodTracker {
                     }
                 }
                 EvictionDecision::Block(_) if self.entries.contains_key(&pod.id.uid) => {
-                    self.track(pod, now, &mut round)
+                    self.track(pod, now, &mut round);
                 }
                 EvictionDecision::Block(reason) => round.blocked.push((pod.id, reason)),
                 EvictionDecision::Evict => self.track(pod, now, &mut round),

@@ -113,7 +113,7 @@ pub(crate) fn plan_release(node: &Node, current: Option<NodeHold>, owner: &Owner
         let unchanged = node.annotations.get(AUTOSCALER_ANNOTATION).is_some_and(|value| value == DISABLED);
         match hold.autoscaler_was.take() {
             Some(PreviousValue::Absent) if unchanged => {
-                _ = annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), Value::Null)
+                _ = annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), Value::Null);
             }
             Some(PreviousValue::Value(was)) if unchanged && was != DISABLED => {
                 annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), json!(was));

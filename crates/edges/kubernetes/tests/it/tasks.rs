@@ -147,12 +147,12 @@ async fn missing_or_different_custom_data_of_a_real_node_is_ignored() {
 async fn unusable_logs_are_errors_and_leave_nothing_behind() {
     let key = kiln_tls::Reader::new(&kiln_tls::SystemRandom::new()).unwrap().key();
     let for_another = json!({"inspection": findings("5.4"), "sealedCustomData": kiln_tls::seal(&kiln_tls::SystemRandom::new(), &key, b"abc").unwrap()});
-    let (for_another, long) = (for_another.to_string(), "x".repeat(5 << 20));
+    let (for_another, oversized) = (for_another.to_string(), "x".repeat(5 << 20));
     let cases = [
         ("", "its log contains no findings"),
         ("{\"inspection\":{}}\n", "missing field"),
         (for_another.as_str(), "not for this reader"),
-        (long.as_str(), "longer than 4 MiB"),
+        (oversized.as_str(), "longer than 4 MiB"),
     ];
     for (text, expected) in cases {
         let fake = Fake::new();

@@ -215,7 +215,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));
-            failure.hint(&format!(
+            failure.hint(format_args!(
                 "finish an open run with the kiln that wrote the journal (`kiln prototype resume`), then delete it: \
                  `kubectl delete configmap --namespace {namespace} {name}`"
             ))

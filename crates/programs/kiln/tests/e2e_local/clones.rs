@@ -111,7 +111,7 @@ fn assert_completed(mut command: Command) {
     let output = command.output().expect("kiln runs");
     assert!(output.status.success(), "{}", output_of(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(answer["runs"][0]["ending"], "completed", "{}", output_of(&output));
+    assert_eq!(answer["runs"][0]["outcome"], "completed", "{}", output_of(&output));
 }
 
 #[test]

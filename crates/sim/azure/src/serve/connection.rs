@@ -82,7 +82,7 @@ impl Connection {
             Ok(Ok(stream)) => self.http(stream, breaker, watcher).await,
             Ok(Err(error)) => self.log_line(&format!("TLS with {} failed: {error}", self.peer)),
             Err(_) => {
-                self.log_line(&format!("TLS handshake with {} timed out after {} s", self.peer, PATIENCE.as_secs()))
+                self.log_line(&format!("TLS handshake with {} timed out after {} s", self.peer, PATIENCE.as_secs()));
             }
         }
     }

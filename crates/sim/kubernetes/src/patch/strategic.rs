@@ -1,5 +1,7 @@
 //! Strategic merge patch: lists are merged by the keys that the API types declare, and directives control the rest.
 
+#![expect(clippy::similar_names, reason = "`path` and `patch` are the terms of the API")]
+
 use serde_json::{Map, Value, json};
 
 use super::same_key;

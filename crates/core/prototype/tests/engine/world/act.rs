@@ -59,6 +59,7 @@ impl World {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per action")]
     fn perform(&mut self, action: &Action, header: &Header, run: &str, fails: Option<Failure>) -> Accepted {
         let write = self.pace.write;
         match action {
