@@ -59,5 +59,5 @@ fn pool_and_class_of_a_claim_are_read_from_the_cluster_and_missing_settings_are_
     let gone = unique("gone");
     let missing = world.run(&["template", "--settings", &less, "--claim", &gone, "--kubeconfig", &kubeconfig], &[]);
     assert_eq!(missing.code, Some(1), "{missing}");
-    assert!(missing.stderr.contains(&format!("NodeClaim `{gone}` is not in the cluster")), "{missing}");
+    assert!(missing.stderr.contains(&format!("NodeClaim `{gone}` does not exist")), "{missing}");
 }
