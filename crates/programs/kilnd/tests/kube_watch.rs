@@ -91,7 +91,7 @@ fn invalid_document_is_rejected_and_reported_and_the_generation_in_force_stays()
         (secret_as_number, "metadata.generation"),
         (invalid, "spec.cluster.endpoint"),
         (same_number, "raise `metadata.generation`"),
-        (json!({"apiVersion": "x"}), "it has no kind"),
+        (json!({"apiVersion": "x"}), "`kind` is not set"),
     ] {
         node.set_user_data(&document);
         node.wait(reported, |node| {
