@@ -13,6 +13,7 @@ use crate::span::Usec;
 pub struct UnitName(Box<str>);
 
 impl UnitName {
+    /// The full name, with its suffix.
     pub fn as_str(&self) -> &str {
         &self.0
     }

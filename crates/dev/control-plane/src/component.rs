@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::Options;
 use crate::ports::Ports;
 
+/// A program of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Component {
     Etcd,

@@ -97,10 +97,12 @@ impl ControlPlane {
         self.supervisors.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// The URL of the API server.
     pub fn server(&self) -> String {
         format!("https://{}", self.address())
     }
 
+    /// The socket address of the API server.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.record.ports.api_server).into()
     }
@@ -130,6 +132,7 @@ impl ControlPlane {
         &self.folder
     }
 
+    /// The log of a component so far.
     pub fn log(&self, component: Component) -> String {
         let path = self.folder.join(format!("{component}.log"));
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()

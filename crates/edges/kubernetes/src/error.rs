@@ -204,6 +204,7 @@ impl Error {
         matches!(self.code(), Some(401 | 403))
     }
 
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }

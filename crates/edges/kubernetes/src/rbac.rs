@@ -11,6 +11,7 @@ pub enum Scope {
     Namespace,
 }
 
+/// A verb on a resource that kiln uses, and its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permission {
     pub scope: Scope,

@@ -33,6 +33,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The pause after a failed accept. The usual reason is too many open files, which only time resolves.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// The server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for the API server: {source}")]
 pub struct BindError {

@@ -151,7 +151,7 @@ async fn unusable_logs_are_errors_and_leave_nothing_behind() {
     let cases = [
         ("", "its log contains no findings"),
         ("{\"inspection\":{}}\n", "missing field"),
-        (for_another.as_str(), "not for this reader"),
+        (for_another.as_str(), "made for another reader"),
         (oversized.as_str(), "longer than 4 MiB"),
     ];
     for (text, expected) in cases {

@@ -57,7 +57,7 @@ export REQUESTS_CA_BUNDLE='/tmp/with space/ca.pem'
 export CURL_CA_BUNDLE='/tmp/with space/ca.pem'
 export SSL_CERT_FILE='/tmp/with space/ca.pem'
 export NO_PROXY=localhost,127.0.0.1,::1
-# For az, once, in a configuration folder of its own (export AZURE_CONFIG_DIR=DIR):
+# For az, run these once, with a separate configuration folder (export AZURE_CONFIG_DIR=DIR):
 # az cloud register --name kiln --endpoint-resource-manager https://localhost:8443 --endpoint-active-directory https://localhost:8443 \
 --endpoint-active-directory-resource-id https://localhost:8443 --endpoint-active-directory-graph-resource-id https://localhost:8443 \
 --endpoint-management https://localhost:8443

@@ -260,7 +260,7 @@ mod tests {
             ("pools: [{name: x, upgradePolicy: Never}]\n", "pools[0].upgradePolicy"),
             ("pools: [{name: x, capacity: 2, instances: {2: {patched: true}}}]\n", "instance 2 does not exist"),
             ("pools: [{name: x, contents: {kernl: 5}}]\n", "kernl"),
-            ("revokedTokens: [abcdef.0123456789abcdef]\n", "not the id of a bootstrap token"),
+            ("revokedTokens: [abcdef.0123456789abcdef]\n", "not a bootstrap token id"),
             ("profile: {snapshot: -1}\n", "snapshot"),
             ("addressPrefix: 10.0.0.0\n", "10.0.0.0"),
             ("pools: [{name: x, nodeTaints: [gpu]}]\n", "`gpu` is not a taint"),
