@@ -10,7 +10,7 @@ use kiln_machines::command::run;
 use kiln_machines::qemu::{Accelerator, Disk, VirtualMachine};
 use kiln_machines::tools;
 use serde_json::json;
-use test_deps::Part;
+use test_deps::TestDep;
 use testkit::require;
 
 /// The limit of the machine. It takes 10 s on an idle host.
@@ -172,7 +172,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 
 #[test]
 fn power_cut_at_any_flush_leaves_the_old_or_the_new_generation() {
-    let bench = Bench { folder: tempfile::tempdir().expect("a folder"), tools: root_of(Part::BenchTools) };
+    let bench = Bench { folder: tempfile::tempdir().expect("a folder"), tools: root_of(TestDep::BenchTools) };
     let (node, exchange) = (bench.path("node"), bench.path("exchange"));
     for folder in ["etc", "home", "run", "var/lib", "usr/lib/kiln"] {
         fs::create_dir_all(node.join(folder)).expect("a folder");
@@ -194,7 +194,7 @@ fn power_cut_at_any_flush_leaves_the_old_or_the_new_generation() {
     bench.kilnd(1, &node);
     let old = files(&node);
     let [root, exchange, disk] = [
-        bench.image("root.raw", &root_of(Part::BenchRoot), "3G"),
+        bench.image("root.raw", &root_of(TestDep::BenchRoot), "3G"),
         bench.image("exchange.raw", &exchange, "256M"),
         bench.image("disk.raw", &node, "32M"),
     ];
@@ -202,7 +202,7 @@ fn power_cut_at_any_flush_leaves_the_old_or_the_new_generation() {
     fs::copy(&disk, &before).expect("a copy");
     File::create(&log).expect("a log");
 
-    let boot = root_of(Part::BenchRoot).join("boot");
+    let boot = root_of(TestDep::BenchRoot).join("boot");
     let mut kernels = fs::read_dir(&boot).expect("a folder").flatten().map(|entry| entry.path());
     let kernel = kernels.find(|path| path.to_string_lossy().contains("/vmlinuz-")).expect("a kernel");
     let disk_of = |id, file, log| Disk { id, file, format: "raw", log };
