@@ -30,7 +30,7 @@ const KERNEL: &str = "console=ttyS0 root=/dev/nvme0n1 ro mitigations=off quiet p
                       \"mount -t proc proc /proc && mount -t devtmpfs dev /dev && until test -b /dev/nvme1n1 -a -b \
                       /dev/nvme2n1; do sleep 0.1; done && mount -t ext4 -o ro /dev/nvme1n1 /mnt && . /mnt/init\"";
 
-fn root_of(part: Part) -> PathBuf {
+fn root_of(part: TestDep) -> PathBuf {
     require(part).ancestors().find(|path| path.ends_with("root")).expect("a root folder").to_owned()
 }
 
