@@ -35,6 +35,7 @@ mod snapshot;
 pub mod tags;
 mod taint;
 mod version;
+pub mod xml;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
 pub use canary::{Canary, CanaryName};

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kiln_types::hash::fnv1a_32;
 use kiln_types::{PoolName, VersionNumber};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::name::{Namespace, fnv1a, object_name};
+use crate::name::{Namespace, object_name};
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
@@ -117,7 +118,7 @@ impl<T: Serialize + DeserializeOwned> VersionRecords<T> {
     }
 
     fn label(&self) -> String {
-        format!("{:08x}", fnv1a(self.pool.as_str().to_ascii_lowercase().as_bytes()))
+        format!("{:08x}", fnv1a_32(self.pool.as_str().to_ascii_lowercase().as_bytes()))
     }
 
     fn map(&self, version: &VersionNumber, facts: &T, action: &str) -> Result<ConfigMap, Error> {

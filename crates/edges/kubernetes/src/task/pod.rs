@@ -5,9 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kiln_types::hash::fnv1a_32;
 use serde_json::{Value, json};
 
-use crate::name::{Namespace, NodeName, Owner, fnv1a};
+use crate::name::{Namespace, NodeName, Owner};
 
 /// The label with a pod's task.
 pub const TASK_LABEL: &str = "kiln.dev/task";
@@ -67,7 +68,7 @@ pub(crate) fn task_object_name(task: Task, node: &NodeName) -> String {
         return whole;
     }
     let head = whole[..LONGEST - 9].trim_end_matches(['-', '.']);
-    format!("{head}-{:08x}", fnv1a(node.as_str().as_bytes()))
+    format!("{head}-{:08x}", fnv1a_32(node.as_str().as_bytes()))
 }
 
 /// The image of the pods.
