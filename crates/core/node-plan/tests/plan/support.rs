@@ -60,6 +60,7 @@ pub(crate) fn facts() -> Facts {
 }
 
 /// A valid document with some fields replaced.
+#[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 pub(crate) fn config(over: Value) -> NodeConfig {
     let mut spec = json!({
         "cluster": {"endpoint": "https://api.example:443", "certificateAuthority": PEM},
