@@ -14,7 +14,7 @@ use crate::history::{prune, used};
 use crate::journal::Route;
 use crate::latest::{describe_image, same_definition};
 use crate::preflight::{
-    DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check, choose_definition,
+    Consent, DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check, choose_definition,
 };
 use crate::run::RunOptions;
 use crate::span::Span;
@@ -63,8 +63,25 @@ pub struct Plan {
     /// Secrets on the donor's disk.
     pub secrets: Vec<ClonedSecret>,
     pub cost: Option<StorageCost>,
+    /// Every consent, given or not.
+    pub consents: Vec<PlannedConsent>,
     #[serde(flatten)]
     pub preflight: PreflightReport,
+}
+
+/// A consent of the run's options.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedConsent {
+    pub flag: &'static str,
+    pub given: bool,
+    pub waives: &'static str,
+}
+
+impl PlannedConsent {
+    fn new(consent: Consent, options: &RunOptions) -> Self {
+        let flag = consent.flag().expect("every consent of the list has an option");
+        Self { flag, given: consent.is_given(options), waives: consent.waives() }
+    }
 }
 
 /// The steps during which the donor is away.
@@ -98,6 +115,7 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         steps,
         secrets: inspection.map(cloned_secrets).unwrap_or_default(),
         cost,
+        consents: Consent::ALL.map(|consent| PlannedConsent::new(consent, options)).into(),
         preflight: check(preflight),
     }
 }

@@ -18,7 +18,7 @@ name! {
 /// The options of a run, as the user gave them.
 ///
 /// The command line builds this once and the journal stores it in the [`Header`], so that a resumed run has exactly the options and
-/// consents that it was started with. `force`, `allow_empty_pool` and `no_original` are consents: each accepts certain blockers.
+/// consents that it was started with; see [`Consent`](crate::preflight::Consent).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
@@ -27,10 +27,14 @@ pub struct RunOptions {
     pub max_history: MaxHistory,
     /// Seconds that each pod has to terminate when the donor is drained.
     pub grace_seconds: u32,
-    /// Force-delete pods that a drain leaves, and accept the blockers with [`Consent::Force`](crate::preflight::Consent::Force).
+    /// Force-delete pods that a drain leaves.
     pub force: bool,
     /// Accept that the donor is its pool's only node.
     pub allow_empty_pool: bool,
+    /// Accept that AKS or Cluster API owns the pool.
+    pub allow_managed_pool: bool,
+    /// Accept a donor with the packages of a rejected version.
+    pub allow_rejected_patch: bool,
     /// Accept that the original recipe cannot be saved.
     pub no_original: bool,
     /// Test the version with a canary before it is included.
@@ -58,6 +62,8 @@ impl Default for RunOptions {
             grace_seconds: 300,
             force: false,
             allow_empty_pool: false,
+            allow_managed_pool: false,
+            allow_rejected_patch: false,
             no_original: false,
             canary: true,
             pin: false,

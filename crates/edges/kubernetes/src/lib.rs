@@ -20,6 +20,7 @@ mod node;
 mod original;
 pub mod rbac;
 mod request;
+mod skip_store;
 mod task;
 mod version_records;
 

@@ -98,7 +98,6 @@ impl PreflightFacts {
     ) -> PreflightReport {
         let original = match &self.inspection {
             _ if surroundings.original_saved => OriginalState::Saved,
-            _ if options.no_original => OriginalState::CanBeSaved,
             Ok(inspection)
                 if inspection.custom_data.bytes().is_some_and(|bytes| std::str::from_utf8(bytes.expose()).is_ok()) =>
             {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::durations::{DurationSource, ExpectedDuration};
-use super::{Plan, PlannedStep};
+use super::{Plan, PlannedConsent, PlannedStep};
 use crate::span::format_span;
 
 impl fmt::Display for ExpectedDuration {
@@ -49,6 +49,10 @@ impl fmt::Display for Plan {
         }
         if let Some(cost) = &self.cost {
             writeln!(f, "{cost}")?;
+        }
+        for PlannedConsent { flag, given, waives } in &self.consents {
+            let state = if *given { "given: waives" } else { "not given: would waive" };
+            writeln!(f, "consent {flag}: {state} {waives}")?;
         }
         write!(f, "{}", self.preflight)?;
         if self.preflight.is_clear() { writeln!(f, "blockers: none") } else { Ok(()) }

@@ -219,10 +219,11 @@ fn descendant_of_a_rejected_version_blocks() {
 }
 
 #[test]
-fn rejected_patch_blocks_unless_forced() {
-    let same = |force: bool| {
+fn rejected_patch_blocks_without_consent() {
+    let same = |allow: bool| {
         report(|w| {
-            w.options.force = force;
+            w.options.force = true;
+            w.options.allow_rejected_patch = allow;
             w.definitions[0].tags =
                 tags([("kiln-rejected", "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1036-azure")]);
         })
@@ -299,9 +300,10 @@ fn unusable_join_credential_blocks() {
 
 #[test]
 fn lost_original_recipe_needs_consent() {
-    let lost = |force: bool| {
+    let lost = |consent: bool| {
         report(|w| {
-            w.options.force = force;
+            w.options.force = true;
+            w.options.no_original = consent;
             w.original = OriginalState::Lost("its custom data is gone".into());
         })
     };
@@ -362,13 +364,17 @@ fn too_long_definition_name_blocks() {
 }
 
 #[test]
-fn force_accepts_a_managed_pool_with_a_warning() {
-    let forced = report(|w| {
-        w.options.force = true;
-        w.pool.tags = tags([("aks-managed-poolName", "np1")]);
-    });
-    assert!(forced.is_clear());
-    let text = forced.to_string();
+fn consent_accepts_a_managed_pool_with_a_warning() {
+    let managed = |allow: bool| {
+        report(|w| {
+            w.options.force = true;
+            w.options.allow_managed_pool = allow;
+            w.pool.tags = tags([("aks-managed-poolName", "np1")]);
+        })
+    };
+    assert_eq!(managed(false).blockers[0].kind, Kind::Managed);
+    assert!(managed(true).is_clear());
+    let text = managed(true).to_string();
     assert!(text.starts_with("warning: accepted: AKS manages the pool (`aks-managed-poolName`)"), "{text}");
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct RunArgs {
     /// Seconds that each pod has to terminate when the donor is drained
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     grace_period: u32,
-    /// Force-delete pods that a drain leaves, and accept managed pools, rejected patches and a lost original recipe
+    /// Force-delete pods that a drain leaves
     #[arg(long)]
     force: bool,
     /// Include the version without testing it with a canary
@@ -37,6 +37,12 @@ pub(crate) struct RunArgs {
     /// Accept that the donor is its pool's only node
     #[arg(long)]
     allow_empty_pool: bool,
+    /// Accept that AKS or Cluster API owns the pool, and may reset its model and replace its nodes
+    #[arg(long)]
+    allow_managed_pool: bool,
+    /// Accept a donor that has the packages of a rejected version
+    #[arg(long)]
+    allow_rejected_patch: bool,
     /// Accept that the original recipe cannot be saved, so that `rollback --to original` is impossible
     #[arg(long)]
     no_original: bool,
@@ -61,6 +67,8 @@ impl RunArgs {
             grace_seconds: self.grace_period,
             force: self.force,
             allow_empty_pool: self.allow_empty_pool,
+            allow_managed_pool: self.allow_managed_pool,
+            allow_rejected_patch: self.allow_rejected_patch,
             no_original: self.no_original,
             canary: !self.no_canary,
             pin: self.pin,
