@@ -232,7 +232,9 @@ impl<'a> VersionPut<'a> {
                     target_regions: publication.regions.iter().map(region).collect(),
                 },
                 storage_profile: StorageProfile {
-                    os_disk_image: Some(OsDiskImage { source: Some(Reference { id: publication.source.clone() }) }),
+                    os_disk_image: Some(OsDiskImage {
+                        source: Some(Reference { id: Some(publication.source.clone()) }),
+                    }),
                 },
             },
         }

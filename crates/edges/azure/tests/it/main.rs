@@ -12,6 +12,7 @@ mod machines;
 mod operations;
 mod original;
 mod random;
+mod recordings;
 mod retries;
 mod script;
 mod socket;
