@@ -62,6 +62,7 @@ struct Profile {
     storage_profile: Storage,
     network_profile: Network,
     security_profile: Option<Value>,
+    user_data: Option<String>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -176,6 +177,8 @@ struct PutProfile {
     #[serde(skip_serializing_if = "Option::is_none")]
     security_profile: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    user_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     extension_profile: Option<PutExtensions>,
 }
 
@@ -229,6 +232,7 @@ impl CanaryPut {
                     },
                     network_profile: profile.network_profile,
                     security_profile: profile.security_profile,
+                    user_data: profile.user_data,
                     extension_profile: (!copied.is_empty()).then_some(PutExtensions { extensions: copied }),
                 },
             },

@@ -1,6 +1,7 @@
 //! The client against scripted responses and against the embedded Azure, in virtual time and without sockets.
 
 mod access;
+mod canaries;
 mod credentials;
 mod embedded;
 mod faults;
