@@ -19,3 +19,4 @@ mod script;
 mod socket;
 mod stage;
 mod tokens;
+mod versions;
