@@ -34,6 +34,9 @@ pub enum Error {
     AmbiguousPool { count: usize, existing: String },
     #[error("pool `{pool}` has no versions: image definition `{definition}` does not exist")]
     NoDefinition { pool: PoolName, definition: String },
+    /// Without a revision, a write could undo another program's change.
+    #[error("cannot change the recipe of `{0}` safely: the cloud returned no revision")]
+    NoRevision(PoolName),
     #[error("pool `{0}` is not paused; nothing was changed")]
     NotPaused(PoolName),
     #[error("the contents of version {version} of pool `{pool}` are not known: {reason}")]

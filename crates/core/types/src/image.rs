@@ -159,7 +159,7 @@ impl ImageVersion {
 }
 
 /// Compares regions, which are written `West US 2` as well as `westus2`.
-fn same_region(a: &str, b: &str) -> bool {
+pub fn same_region(a: &str, b: &str) -> bool {
     let plain = |s: &str| s.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_ascii_lowercase()).collect::<String>();
     plain(a) == plain(b)
 }

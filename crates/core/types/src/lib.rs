@@ -45,7 +45,7 @@ pub use factory::Factory;
 pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
     Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageVersion, Publication,
-    RegionProgress, SecurityType, Storage, VersionState,
+    RegionProgress, SecurityType, Storage, VersionState, same_region,
 };
 pub use image_catalog::{ImageCatalog, PublishedVersion};
 pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, SecretPlace};

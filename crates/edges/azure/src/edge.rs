@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use azure_core::http::HttpClient;
-use kiln_types::{InstanceId, OperationHandle, PoolName};
+use kiln_types::{InstanceId, OperationHandle, OperationState, PoolName};
 use serde::Serialize;
 
 use crate::arm::{Api, Arm, ArmOptions, BadResourceId, Call, Error, Handle, Jitter, OperationKind, ResourceId, Scope};
@@ -71,7 +71,19 @@ impl Azure {
 
     /// Waits for an operation that this or another process started.
     pub async fn settle(&self, handle: &OperationHandle) -> Result<(), Error> {
-        self.arm.settle(&Handle::decode(handle)?).await
+        let handle = Handle::decode(handle)?;
+        self.arm.settle(&handle).await?;
+        self.check_regions(&handle).await
+    }
+
+    /// Polls a stored operation once. Any process may have started it.
+    async fn poll(&self, handle: &OperationHandle) -> Result<OperationState, Error> {
+        let handle = Handle::decode(handle)?;
+        let state = self.arm.poll(&handle).await?;
+        if state == OperationState::Succeeded {
+            self.check_regions(&handle).await?;
+        }
+        Ok(state)
     }
 
     fn scale_set(&self, pool: &PoolName) -> Result<ResourceId, BadResourceId> {

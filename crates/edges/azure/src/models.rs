@@ -21,10 +21,18 @@ pub(crate) mod version;
 
 use serde::{Deserialize, Serialize};
 
-/// A reference to another resource.
+/// A reference to another resource. Azure also writes empty ones: the source of an image version that was created from a managed image
+/// is `{}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reference {
-    pub(crate) id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+}
+
+/// Deserializes a list of strings that may be absent or have `null` items, as the zones of a Flexible scale set's instances do.
+pub(crate) fn strings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let items: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
+    Ok(items.unwrap_or_default().into_iter().flatten().collect())
 }
 
 /// Deserializes an absent list or map, for which Azure writes `null`, an empty value, or nothing.

@@ -9,7 +9,7 @@ use kiln_prototype::rollback::{
     RecipeTarget, RollbackInput, RollbackPlan, RollbackRequest, RollbackTarget, RollbackWrite, plan_rollback,
     unpause as unpause_tags,
 };
-use kiln_types::{Factory, ImageSource, PoolName, RecipeChange, Revision, Tags, VersionNumber};
+use kiln_types::{Factory, ImageSource, PoolName, RecipeChange, Tags, VersionNumber};
 use serde::Serialize;
 
 use crate::event::RunEventKind;
@@ -121,7 +121,7 @@ async fn exclude<F: Factory>(
 async fn set_recipe<F: Factory>(context: &Context<F>, pool: &PoolName, change: &RecipeChange) -> Result<(), Error> {
     let what = format!("change the recipe of `{pool}`");
     let now = context.factory.describe_pool(pool).await.map_err(Error::cloud(what.as_str()))?;
-    let revision = now.revision.unwrap_or_else(|| Revision::new("*"));
+    let revision = now.revision.ok_or_else(|| Error::NoRevision(pool.clone()))?;
     let accepted = context.factory.set_recipe(pool, change, &revision).await.map_err(Error::cloud(what.as_str()))?;
     context.await_operation(&what, &accepted).await
 }

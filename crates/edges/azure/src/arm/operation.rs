@@ -44,6 +44,9 @@ pub(crate) struct Handle {
     /// Whether the first response was already final.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ended: bool,
+    /// The target regions that an image version must still have when its update has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) regions: Vec<String>,
     /// Delay before the first poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_poll: Option<Duration>,
@@ -63,6 +66,7 @@ impl Handle {
             operation_url: answer.operation_url.clone(),
             location: answer.location.clone(),
             ended,
+            regions: Vec::new(),
             first_poll: answer.retry_after,
         }
     }
@@ -76,7 +80,8 @@ impl Handle {
     /// Creates the handle of an operation that needed no action.
     pub(crate) fn ended(kind: OperationKind, resource: impl Into<String>, api: Api) -> Self {
         let resource = resource.into();
-        Self { kind, resource, api, operation_url: None, location: None, ended: true, first_poll: None }
+        let regions = Vec::new();
+        Self { kind, resource, api, operation_url: None, location: None, ended: true, regions, first_poll: None }
     }
 
     pub(crate) fn encode(&self) -> OperationHandle {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_types::{FactoryError, OperationHandle, OperationState};
+use kiln_types::{FactoryError, OperationState};
 use tokio::time::Instant;
 
 use super::call::Call;
@@ -27,11 +27,6 @@ impl Arm {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Polls a stored operation once. Any process may have started it.
-    pub(crate) async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {
-        self.poll(&Handle::decode(handle)?).await
     }
 
     /// Waits for an operation to end.

@@ -11,7 +11,9 @@ use crate::models::scale_set::ScaleSet;
 impl Azure {
     pub(super) async fn put_canary(&self, canary: &Canary) -> Result<Handle, Error> {
         let source = self.scale_set(&canary.pool)?;
-        let answer = self.arm.send(&Call::get(source.as_str(), Api::Compute)).await?;
+        // Azure returns user data only on request.
+        let read = Call::get(source.as_str(), Api::Compute).query("$expand", "userData");
+        let answer = self.arm.send(&read).await?;
         let template: Template = answer.read()?;
         let pool = answer.read::<ScaleSet>()?.read(&self.scope).map_err(super::missing_field(&source))?;
         let exact = ImageSource::ExactVersion(canary.definition.clone(), canary.number.clone());

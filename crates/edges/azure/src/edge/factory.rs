@@ -163,6 +163,6 @@ impl Factory for Azure {
     }
 
     async fn observe(&self, handle: &OperationHandle) -> Result<OperationState, Error> {
-        self.arm.observe(handle).await
+        self.poll(handle).await
     }
 }

@@ -1,6 +1,6 @@
 //! Published image versions for launches.
 
-use kiln_types::{FactoryError, ImageCatalog, ImageVersion, PublishedVersion, Sourced, VersionState};
+use kiln_types::{FactoryError, ImageCatalog, ImageVersion, PublishedVersion, Sourced, VersionState, same_region};
 
 use super::{Azure, missing_field};
 use crate::arm::{Api, Call, Error, ResourceId};
@@ -60,8 +60,7 @@ impl ImageCatalog for Azure {
 
 /// Converts a version, if machines in the region can be created from it.
 fn published_in(version: &ImageVersion, definition: &str, location: &str) -> Option<PublishedVersion> {
-    let plain = |name: &str| name.replace(' ', "").to_ascii_lowercase();
-    let region = version.regions.iter().find(|region| plain(&region.region) == plain(location))?;
+    let region = version.regions.iter().find(|region| same_region(&region.region, location))?;
     (version.state == VersionState::Succeeded && region.complete).then(|| PublishedVersion {
         definition: definition.to_owned(),
         version: version.number.as_str().to_owned(),

@@ -22,6 +22,7 @@ impl Azure {
         let call = Call::get(id.action("virtualMachines"), Api::Compute).query("$expand", "instanceView");
         let vms: Vec<ScaleSetVm> = self.arm.list(&call).await?;
         vms.into_iter()
+            .filter(|vm| !vm.is_bare())
             .map(|vm| {
                 let id = id.child("virtualMachines", &vm.instance_id)?;
                 vm.read(&self.scope).map_err(missing_field(&id))

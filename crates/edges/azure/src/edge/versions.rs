@@ -55,8 +55,24 @@ impl Azure {
         excluded: bool,
     ) -> Result<Handle, Error> {
         let id = self.version(definition, number)?;
-        let patch = self.get_version(&id).await?.exclusion(excluded);
-        self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), OperationKind::Write, id.as_str()).await
+        let version = self.get_version(&id).await?;
+        let call = Call::patch(id.as_str(), Api::Gallery, &version.exclusion(excluded));
+        let handle = self.arm.begin(&call, OperationKind::Write, id.as_str()).await?;
+        Ok(Handle { regions: version.regions(), ..handle })
+    }
+
+    /// Checks that an update of a version kept all target regions: without its region, the pool could no longer create instances.
+    pub(super) async fn check_regions(&self, handle: &Handle) -> Result<(), Error> {
+        if handle.regions.is_empty() {
+            return Ok(());
+        }
+        let after = self.get_version(&handle.resource.parse()?).await?.regions();
+        let is_kept = |region: &String| after.iter().any(|one| kiln_types::same_region(one, region));
+        if handle.regions.iter().all(is_kept) {
+            return Ok(());
+        }
+        let field = "properties.publishingProfile.targetRegions";
+        Err(Error::UnintendedChange { resource: handle.resource.clone(), field })
     }
 
     pub(super) async fn remove_version(

@@ -10,24 +10,26 @@ use serde_json::{Map, Value};
 
 use super::extension::ExtensionPut;
 use super::image_reference::ImageReference;
-use super::{Reference, or_default};
+use super::{Reference, or_default, strings};
 
 /// The part of a pool's model that its canary copies. Load balancers, public addresses, spare capacity and automatic policies are left out
 /// on purpose.
 #[derive(Deserialize)]
 pub(crate) struct Template {
     location: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "strings")]
     zones: Vec<String>,
+    #[serde(default)]
     sku: Sku,
     plan: Option<Value>,
     identity: Option<Identity>,
     properties: Properties,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Sku {
-    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
@@ -37,8 +39,8 @@ struct Sku {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
-    #[serde(rename = "type")]
-    kind: String,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     user_assigned_identities: BTreeMap<String, Map<String, Value>>,
 }
@@ -48,38 +50,43 @@ struct Identity {
 struct Properties {
     single_placement_group: Option<bool>,
     platform_fault_domain_count: Option<u32>,
+    #[serde(default)]
     virtual_machine_profile: Profile,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// Every field is optional in Azure's answers. Azure itself names what a PUT lacks.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Profile {
     os_profile: OsProfile,
     storage_profile: Storage,
     network_profile: Network,
     security_profile: Option<Value>,
+    user_data: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OsProfile {
+    #[serde(default, skip_deserializing)]
     computer_name_prefix: String,
-    admin_username: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admin_username: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     linux_configuration: Option<Value>,
     #[serde(default, skip_deserializing)]
     custom_data: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Storage {
-    os_disk: Value,
+    os_disk: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
     data_disks: Vec<Value>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Network {
     #[serde(default, deserialize_with = "or_default")]
@@ -170,6 +177,8 @@ struct PutProfile {
     #[serde(skip_serializing_if = "Option::is_none")]
     security_profile: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    user_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     extension_profile: Option<PutExtensions>,
 }
 
@@ -177,7 +186,8 @@ struct PutProfile {
 #[serde(rename_all = "camelCase")]
 struct PutStorage {
     image_reference: ImageReference,
-    os_disk: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    os_disk: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     data_disks: Vec<Value>,
 }
@@ -222,6 +232,7 @@ impl CanaryPut {
                     },
                     network_profile: profile.network_profile,
                     security_profile: profile.security_profile,
+                    user_data: profile.user_data,
                     extension_profile: (!copied.is_empty()).then_some(PutExtensions { extensions: copied }),
                 },
             },

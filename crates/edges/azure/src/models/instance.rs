@@ -4,7 +4,7 @@ use kiln_types::{Instance, InstanceId, PowerState, Protection, Provisioning, Rev
 use serde::{Deserialize, Serialize};
 
 use super::image_reference::ImageReference;
-use super::{Reference, or_default};
+use super::{Reference, or_default, strings};
 use crate::arm::Scope;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -12,16 +12,17 @@ use crate::arm::Scope;
 pub(crate) struct ScaleSetVm {
     pub(crate) instance_id: String,
     pub(crate) location: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "strings")]
     zones: Vec<String>,
     pub(crate) etag: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) tags: Tags,
+    #[serde(default)]
     pub(crate) properties: Properties,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Properties {
     provisioning_state: Option<String>,
     vm_id: Option<String>,
@@ -118,6 +119,11 @@ pub(crate) struct PutProperties {
 }
 
 impl ScaleSetVm {
+    /// Returns whether the instance is only named, as in the list of a Flexible scale set, whose VMs are resources of their own.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.properties.os_profile.is_none() && self.properties.provisioning_state.is_none()
+    }
+
     /// Converts the response. An error names the missing field.
     pub(crate) fn read(self, scope: &Scope) -> Result<Instance, &'static str> {
         let p = self.properties;

@@ -126,9 +126,9 @@ impl From<PlacedScaleSet> for Placement {
         let mut security_groups = Vec::new();
         // `primary` may be missing if there is a single interface or a single address.
         for interface in interfaces.into_iter().map(|one| one.properties).filter(|one| one.primary != Some(false)) {
-            security_groups.extend(interface.network_security_group.map(|group| group.id));
+            security_groups.extend(interface.network_security_group.and_then(|group| group.id));
             let addresses = interface.ip_configurations.into_iter().map(|one| one.properties);
-            subnets.extend(addresses.filter(|one| one.primary != Some(false)).filter_map(|one| Some(one.subnet?.id)));
+            subnets.extend(addresses.filter(|one| one.primary != Some(false)).filter_map(|one| one.subnet?.id));
         }
         let identities = set.identity.and_then(|identity| identity.user_assigned_identities).unwrap_or_default();
         Self { pool: set.name, subnets, security_groups, identities: identities.into_keys().collect() }

@@ -101,7 +101,7 @@ impl<'a> InterfacePut<'a> {
                         subnet: ReferenceTo { id: &spec.subnet },
                     },
                 }],
-                network_security_group: spec.security_group.clone().map(|id| Reference { id }),
+                network_security_group: spec.security_group.clone().map(|id| Reference { id: Some(id) }),
             },
         }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::extension::ExtensionModel;
 use super::image_reference::ImageReference;
-use super::or_default;
+use super::{or_default, strings};
 use crate::arm::Scope;
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ use crate::arm::Scope;
 pub(crate) struct ScaleSet {
     pub(crate) name: String,
     pub(crate) location: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "strings")]
     zones: Vec<String>,
     sku: Option<Sku>,
     #[serde(default)]

@@ -1,7 +1,8 @@
 //! Request and response bodies of an image version.
 
-use kiln_types::{ImageVersion, Publication, RegionProgress, Storage, Tags, VersionState};
+use kiln_types::{ImageVersion, Publication, RegionProgress, Storage, Tags, VersionState, same_region};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::{Reference, or_default};
 
@@ -20,8 +21,6 @@ struct Properties {
     provisioning_state: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     publishing_profile: Publishing,
-    #[serde(default, deserialize_with = "or_default")]
-    storage_profile: StorageProfile,
     replication_status: Option<ReplicationStatus>,
 }
 
@@ -35,6 +34,7 @@ struct Publishing {
     target_regions: Vec<TargetRegion>,
 }
 
+/// A target region. The fields that kiln does not know are kept, because a patch replaces the whole list.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TargetRegion {
@@ -44,36 +44,11 @@ struct TargetRegion {
     #[serde(skip_serializing_if = "Option::is_none")]
     storage_account_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    encryption: Option<Encryption>,
+    encryption: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exclude_from_latest: Option<bool>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Encryption {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    os_disk_image: Option<DiskEncryption>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DiskEncryption {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disk_encryption_set_id: Option<String>,
-}
-
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StorageProfile {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    os_disk_image: Option<OsDiskImage>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct OsDiskImage {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<Reference>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -100,9 +75,8 @@ impl Version {
         let finished = self.is_finished();
         let p = self.properties;
         let statuses = p.replication_status.map(|r| r.summary).unwrap_or_default();
-        let plain = |s: &str| s.replace(' ', "").to_ascii_lowercase();
         let region = |target: &TargetRegion| {
-            let status = statuses.iter().find(|s| plain(&s.region) == plain(&target.name));
+            let status = statuses.iter().find(|s| same_region(&s.region, &target.name));
             RegionProgress {
                 region: target.name.clone(),
                 excluded: target.exclude_from_latest.unwrap_or(false),
@@ -129,19 +103,27 @@ impl Version {
         })
     }
 
-    /// Creates the patch that excludes this version from `latest` or includes it in all regions. The specification requires the storage
-    /// profile, so it is sent as read. Regions are sent only if one of them overrides the flag.
+    /// Returns the names of the target regions.
+    pub(crate) fn regions(&self) -> Vec<String> {
+        self.properties.publishing_profile.target_regions.iter().map(|region| region.name.clone()).collect()
+    }
+
+    /// Creates the patch that excludes this version from `latest` or includes it in all regions.
+    ///
+    /// It has all target regions: a publishing profile without them could mean that there are none. It has no source, because the
+    /// snapshot is deleted by then. The specification requires the storage profile, which may be empty.
     pub(crate) fn exclusion(&self, excluded: bool) -> ExclusionPatch {
-        let regions = &self.properties.publishing_profile.target_regions;
-        let differs = regions.iter().any(|r| r.exclude_from_latest.is_some_and(|flag| flag != excluded));
-        let flagged = |region: &TargetRegion| TargetRegion { exclude_from_latest: Some(excluded), ..region.clone() };
+        let flagged = |region: &TargetRegion| TargetRegion {
+            exclude_from_latest: region.exclude_from_latest.map(|_| excluded),
+            ..region.clone()
+        };
         ExclusionPatch {
             properties: ExclusionProperties {
                 publishing_profile: ExclusionProfile {
                     exclude_from_latest: excluded,
-                    target_regions: differs.then(|| regions.iter().map(flagged).collect()),
+                    target_regions: self.properties.publishing_profile.target_regions.iter().map(flagged).collect(),
                 },
-                storage_profile: self.properties.storage_profile.clone(),
+                storage_profile: EmptyProfile {},
             },
         }
     }
@@ -173,15 +155,18 @@ pub(crate) struct ExclusionPatch {
 #[serde(rename_all = "camelCase")]
 struct ExclusionProperties {
     publishing_profile: ExclusionProfile,
-    storage_profile: StorageProfile,
+    storage_profile: EmptyProfile,
 }
+
+#[derive(Serialize)]
+struct EmptyProfile {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ExclusionProfile {
     exclude_from_latest: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_regions: Option<Vec<TargetRegion>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    target_regions: Vec<TargetRegion>,
 }
 
 #[derive(Serialize)]
@@ -195,7 +180,18 @@ pub(crate) struct VersionPut<'a> {
 #[serde(rename_all = "camelCase")]
 struct PutProperties {
     publishing_profile: PutProfile,
-    storage_profile: StorageProfile,
+    storage_profile: PutStorage,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutStorage {
+    os_disk_image: OsDiskImage,
+}
+
+#[derive(Serialize)]
+struct OsDiskImage {
+    source: Reference,
 }
 
 #[derive(Serialize)]
@@ -210,16 +206,15 @@ struct PutProfile {
 impl<'a> VersionPut<'a> {
     pub(crate) fn new(publication: &'a Publication) -> Self {
         let word = storage_word(publication.storage);
-        let encryption = publication
-            .disk_encryption_set
-            .as_ref()
-            .map(|id| Encryption { os_disk_image: Some(DiskEncryption { disk_encryption_set_id: Some(id.clone()) }) });
+        let encryption =
+            publication.disk_encryption_set.as_ref().map(|id| json!({"osDiskImage": {"diskEncryptionSetId": id}}));
         let region = |name: &String| TargetRegion {
             name: name.clone(),
             regional_replica_count: Some(publication.replicas),
             storage_account_type: Some(word.to_owned()),
             encryption: encryption.clone(),
             exclude_from_latest: None,
+            rest: Map::new(),
         };
         Self {
             location: &publication.location,
@@ -231,8 +226,8 @@ impl<'a> VersionPut<'a> {
                     exclude_from_latest: publication.excluded,
                     target_regions: publication.regions.iter().map(region).collect(),
                 },
-                storage_profile: StorageProfile {
-                    os_disk_image: Some(OsDiskImage { source: Some(Reference { id: publication.source.clone() }) }),
+                storage_profile: PutStorage {
+                    os_disk_image: OsDiskImage { source: Reference { id: Some(publication.source.clone()) } },
                 },
             },
         }
@@ -241,11 +236,9 @@ impl<'a> VersionPut<'a> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn version(state: &str, region: &serde_json::Value) -> Version {
+    fn version(state: &str, region: &Value) -> Version {
         serde_json::from_value(json!({
             "name": "2026.11.15", "id": "/x", "tags": null,
             "properties": {
@@ -266,12 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn exclusion_patch_has_regions_only_if_they_override_the_flag() {
-        let plain = serde_json::to_value(version("Succeeded", &json!({"name": "westus2"})).exclusion(true)).unwrap();
-        assert_eq!(
-            plain,
-            json!({"properties": {"publishingProfile": {"excludeFromLatest": true}, "storageProfile": {"osDiskImage": {"source": {"id": "/snap"}}}}})
-        );
+    fn exclusion_patch_has_all_regions_as_read_and_no_source() {
+        let region = json!({
+            "name": "West US 2", "regionalReplicaCount": 3, "storageAccountType": "Standard_ZRS",
+            "encryption": {"osDiskImage": {"diskEncryptionSetId": "/set"}, "dataDiskImages": []}, "additionalReplicaSets": [],
+        });
+        let patch = serde_json::to_value(version("Succeeded", &region).exclusion(true)).unwrap();
+        let profile = json!({"excludeFromLatest": true, "targetRegions": [region]});
+        assert_eq!(patch, json!({"properties": {"publishingProfile": profile, "storageProfile": {}}}));
+    }
+
+    #[test]
+    fn exclusion_patch_changes_the_flag_of_regions_that_have_one() {
         let region = json!({"name": "westus2", "regionalReplicaCount": 3, "excludeFromLatest": true});
         let contradicted = serde_json::to_value(version("Succeeded", &region).exclusion(false)).unwrap();
         assert_eq!(

@@ -15,16 +15,16 @@ pub enum Refusal {
     /// Reading a scale set omits custom data and protected settings, so a PUT of what was read would delete them.
     #[error("PUT of a scale set without `If-None-Match: *`; existing scale sets may only be patched")]
     PutOfScaleSet,
-    /// A PATCH without an ETag could overwrite a concurrent change.
-    #[error("PATCH of a scale set without `If-Match`")]
+    /// A PATCH without an ETag, or with `*` for any, could overwrite a concurrent change.
+    #[error("PATCH of a scale set without the ETag of a read in `If-Match`")]
     BlindPatchOfScaleSet,
     #[error("scale set `{0}` is not a canary and must not be deleted")]
     DeleteOfPool(String),
     /// The protected settings of an existing extension cannot be read, so a PUT would lose them.
     #[error("PUT of an extension without `If-None-Match: *`; existing extensions must not be replaced")]
     PutOfExtension,
-    /// A PUT without an ETag could overwrite a concurrent change.
-    #[error("PUT of an instance without `If-Match`")]
+    /// As for a PATCH of a scale set.
+    #[error("PUT of an instance without the ETag of a read in `If-Match`")]
     BlindPutOfInstance,
 }
 
@@ -43,14 +43,14 @@ impl Policy for RequestGuard {
 }
 
 fn refuse(method: Method, path: &str, headers: &Headers) -> Option<Refusal> {
-    let header =
-        |name: &'static str| headers.get_optional_str(&HeaderName::from_static(name)).is_some_and(|v| !v.is_empty());
+    let etag = headers.get_optional_str(&HeaderName::from_static("if-match")).unwrap_or_default();
+    let is_conditional = !etag.is_empty() && etag != "*";
     let creates_only = headers.get_optional_str(&HeaderName::from_static("if-none-match")) == Some("*");
     match (method, target(path)?) {
         (Method::Put, Target::ScaleSet(_)) if !creates_only => Some(Refusal::PutOfScaleSet),
-        (Method::Patch, Target::ScaleSet(_)) if !header("if-match") => Some(Refusal::BlindPatchOfScaleSet),
+        (Method::Patch, Target::ScaleSet(_)) if !is_conditional => Some(Refusal::BlindPatchOfScaleSet),
         (Method::Put | Method::Patch, Target::Extension) if !creates_only => Some(Refusal::PutOfExtension),
-        (Method::Put, Target::Instance) if !header("if-match") => Some(Refusal::BlindPutOfInstance),
+        (Method::Put, Target::Instance) if !is_conditional => Some(Refusal::BlindPutOfInstance),
         (Method::Delete, Target::ScaleSet(name)) => {
             let canary = name.parse::<PoolName>().ok().is_some_and(|name| CanaryName::try_from(name).is_ok());
             (!canary).then(|| Refusal::DeleteOfPool(name.to_owned()))
@@ -101,6 +101,7 @@ mod tests {
     #[test]
     fn scale_set_patch_requires_if_match() {
         assert_eq!(refuse(Method::Patch, SET, &Headers::new()), Some(Refusal::BlindPatchOfScaleSet));
+        assert_eq!(refuse(Method::Patch, SET, &header("if-match", "*")), Some(Refusal::BlindPatchOfScaleSet));
         assert_eq!(refuse(Method::Patch, SET, &header("if-match", "\"1\"")), None);
     }
 

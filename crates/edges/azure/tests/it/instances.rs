@@ -104,3 +104,13 @@ async fn unchanged_protection_sends_no_write() {
     azure.set_protection(&pool, &read, Protection::FULL).await.unwrap();
     script.assert_finished();
 }
+
+/// In the list of a Flexible scale set the zones are `[null]` and the instances have no properties.
+#[tokio::test(start_paused = true)]
+async fn instances_of_a_flexible_scale_set_are_left_out() {
+    let listed = json!({"value": [
+        {"name": "set_1", "id": "/x/set_1", "instanceId": "set_1", "location": "westus", "zones": [null]},
+    ]});
+    let script = Script::new([on("GET", "/virtualMachines").answers(200, &listed)]);
+    assert_eq!(azure(&script).instances(&"set".parse().unwrap()).await.unwrap(), []);
+}

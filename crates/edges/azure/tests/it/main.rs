@@ -1,6 +1,7 @@
 //! The client against scripted responses and against the embedded Azure, in virtual time and without sockets.
 
 mod access;
+mod canaries;
 mod credentials;
 mod embedded;
 mod faults;
@@ -12,8 +13,10 @@ mod machines;
 mod operations;
 mod original;
 mod random;
+mod recordings;
 mod retries;
 mod script;
 mod socket;
 mod stage;
 mod tokens;
+mod versions;
