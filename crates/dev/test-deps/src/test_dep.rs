@@ -11,6 +11,9 @@ use crate::Tier;
 pub enum TestDep {
     CargoDeny,
     PythonSdk,
+    JavaScriptSdk,
+    /// A program that drives the life cycle of a pool with the Azure SDK for Go.
+    GoSdk,
     /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl and etcd.
     Kube,
     /// Karpenter's CustomResourceDefinitions.
@@ -43,6 +46,17 @@ pub enum Recipe {
         /// The content of the requirements file: exact versions of all packages, transitive ones included.
         requirements: &'static str,
         /// A module that is imported to check the environment.
+        proof: &'static str,
+    },
+    /// Packages of npm, and a link to the Node.js that runs them.
+    Npm {
+        /// The content of `package.json`.
+        manifest: &'static str,
+        /// The content of `package-lock.json`, which has the version and checksum of all packages.
+        lock: &'static str,
+        /// The oldest Node.js that runs the packages.
+        node: &'static str,
+        /// A package that is loaded to check the installation.
         proof: &'static str,
     },
     /// All programs of Kubernetes in one binary built from Go modules, and etcd.
@@ -162,9 +176,11 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::CargoDeny,
         Self::PythonSdk,
+        Self::JavaScriptSdk,
+        Self::GoSdk,
         Self::Kube,
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
@@ -184,6 +200,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => "deny",
             Self::PythonSdk => "python",
+            Self::JavaScriptSdk => "javascript",
+            Self::GoSdk => "go-sdk",
             Self::Kube => "kube",
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
@@ -204,6 +222,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => "cargo-deny, which checks licences, sources and banned crates",
             Self::PythonSdk => "the Azure SDK for Python in a virtual environment",
+            Self::JavaScriptSdk => "the Azure SDK for JavaScript",
+            Self::GoSdk => "a program with the Azure SDK for Go",
             Self::Kube => "Kubernetes and etcd, built from Go modules",
             Self::KarpenterCrds => "the CustomResourceDefinitions of Karpenter",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of the Karpenter provider for Azure",
@@ -224,6 +244,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => Tier::Fast,
             Self::PythonSdk
+            | Self::JavaScriptSdk
+            | Self::GoSdk
             | Self::Kube
             | Self::KarpenterCrds
             | Self::KarpenterAzureCrds
@@ -243,6 +265,23 @@ impl TestDep {
             Self::PythonSdk => Recipe::Venv {
                 requirements: include_str!("../../../../tests/python/requirements.txt"),
                 proof: "azure.mgmt.compute",
+            },
+            // The newest version that runs on Node.js 20.
+            Self::JavaScriptSdk => Recipe::Npm {
+                manifest: include_str!("../../../../tests/javascript/package.json"),
+                lock: include_str!("../../../../tests/javascript/package-lock.json"),
+                node: "20.0.0",
+                proof: "@azure/arm-compute",
+            },
+            Self::GoSdk => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/azure-sdk-go/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/azure-sdk-go/go.sum")),
+                    ("main.go", include_str!("../../../../tools/azure-sdk-go/main.go")),
+                ],
+                package: ".",
+                variables: &[],
+                go: GO,
             },
             Self::Kube => Recipe::Kubernetes {
                 version: KUBERNETES,
@@ -320,6 +359,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => "bin/cargo-deny",
             Self::PythonSdk => "bin/python",
+            Self::JavaScriptSdk => "bin/node",
+            Self::GoSdk => "bin/life",
             Self::Kube => "bin/kiln-kube",
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
@@ -396,6 +437,19 @@ mod tests {
     }
 
     #[test]
+    fn every_npm_package_is_pinned_by_its_checksum() {
+        let Recipe::Npm { manifest, lock, .. } = TestDep::JavaScriptSdk.recipe() else { panic!() };
+        let packages = lock.matches("    \"node_modules/").count();
+        assert!(packages > 20, "{packages}");
+        assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
+        assert!(!lock.contains("\"resolved\""), "the lock file names a registry");
+        for line in manifest.lines().filter(|line| line.contains("\"@")) {
+            let version = line.split('"').nth(3).unwrap();
+            assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "`{line}` is not pinned");
+        }
+    }
+
+    #[test]
     fn different_recipes_have_different_keys() {
         let keys: std::collections::BTreeSet<_> = TestDep::ALL.iter().map(|dependency| dependency.key()).collect();
         assert_eq!(keys.len(), TestDep::ALL.len());
@@ -405,7 +459,7 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
                      bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }

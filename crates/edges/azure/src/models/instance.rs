@@ -132,7 +132,12 @@ impl ScaleSetVm {
         let policy = p.protection_policy.unwrap_or_default();
         Ok(Instance {
             id,
-            node_name: p.os_profile.and_then(|o| o.computer_name).ok_or("properties.osProfile.computerName")?,
+            // Azure writes the number in upper case, the kubelet registers the node in lower case.
+            node_name: p
+                .os_profile
+                .and_then(|o| o.computer_name)
+                .ok_or("properties.osProfile.computerName")?
+                .to_ascii_lowercase(),
             vm_id: p.vm_id.unwrap_or_default(),
             power: power_state(p.instance_view.as_ref()),
             provisioning: Provisioning::from_name(p.provisioning_state.as_deref()),

@@ -13,6 +13,20 @@ use crate::embedded::Embedded;
 use crate::stage::{Stage, day};
 
 #[tokio::test(start_paused = true)]
+async fn node_names_are_the_computer_names_in_lower_case() {
+    let mut spec = WorldSpec::default();
+    spec.pools[0].capacity = 50;
+    let embedded = Embedded::new(spec, Speed::Instant, "");
+    let pool = embedded.pool();
+    assert!(embedded.sim.machines().iter().any(|machine| machine.computer_name == format!("{pool}00000B")));
+    let instances = embedded.azure().instances(&pool).await.unwrap();
+    assert_eq!(instances.len(), 50);
+    for instance in instances {
+        assert_eq!(instance.node_name, node_name_of(&pool, &instance.id).unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn pool_is_read_with_its_recipe_and_nodes() {
     let stage = Stage::new("");
     let pool = stage.pool().await;

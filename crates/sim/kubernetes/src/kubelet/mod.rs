@@ -99,7 +99,7 @@ impl Kubelets {
         let mut alive = BTreeSet::new();
         let mut orphaned = std::mem::take(&mut self.orphaned);
         for machine in machines {
-            let name = node::name(machine);
+            let name = machine.node_name();
             alive.insert(machine.vm_id.as_str());
             let mut known = self.known.remove(&machine.vm_id).unwrap_or_default();
             if known.node != name {
