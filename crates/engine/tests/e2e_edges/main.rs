@@ -5,6 +5,7 @@ mod clones;
 mod crash;
 mod failing;
 mod life;
+mod live;
 mod refusing;
 mod state;
 mod wire;
