@@ -76,6 +76,7 @@ yes
   "--no-canary" (not $kiln.canary)
   "--pin" $kiln.pin
   "--deallocate" $kiln.deallocate
+  "--live" $kiln.live
   "--replace-today" $kiln.replaceToday
   "--allow-empty-pool" $kiln.allowEmptyPool
   "--allow-managed-pool" $kiln.allowManagedPool

@@ -56,7 +56,7 @@ pub struct CanaryView {
 }
 
 impl Observed {
-    /// Forgets what an action may have changed. Draining and installing take long enough that everything may have changed meanwhile;
+    /// Forgets what an action may have changed. Draining, installing and freezing take long enough that everything may have changed meanwhile;
     /// the same goes for waiting, after which the engine starts with an empty value.
     pub fn forget(&mut self, action: &Action) {
         match action {
@@ -77,7 +77,9 @@ impl Observed {
             Action::Snapshot(_) => (self.snapshot, self.instance) = (None, None),
             Action::DeleteSnapshot => self.snapshot = None,
             Action::CreateCanary(_) | Action::DeleteCanary => self.canary = None,
-            Action::Drain | Action::InstallFirstBoot => *self = Self::default(),
+            Action::Drain | Action::InstallFirstBoot | Action::LiveSnapshot(_) | Action::Thaw => {
+                *self = Self::default()
+            }
         }
     }
 

@@ -58,6 +58,8 @@ pub struct Plan {
     pub steps: Vec<PlannedStep>,
     /// The expected duration without the drain.
     pub total: Span,
+    /// Whether the disk of the running donor is copied.
+    pub live: bool,
     /// How long the donor is expected to be away, from power off until Ready.
     pub away: Span,
     /// Secrets on the donor's disk.
@@ -110,6 +112,7 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         donor: preflight.node.name.clone(),
         version: version.clone(),
         now: describe_image(&preflight.pool.recipe.image),
+        live: options.live && input.route == Route::Full,
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,
@@ -142,6 +145,19 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         },
         Step::ClearFailed => failed(input),
         _ if step.is_donor_step() && !is_full => None,
+        Step::Protect
+        | Step::Drain
+        | Step::PowerOff
+        | Step::Snapshot
+        | Step::Start
+        | Step::AwaitReady
+        | Step::Unprotect
+            if options.live =>
+        {
+            None
+        }
+        Step::LiveSnapshot | Step::Thaw if !options.live => None,
+        Step::HoldNode if options.live => Some(format!("disable the scale-down of `{node}`")),
         Step::HoldNode => Some(format!("cordon `{node}` and disable its scale-down")),
         Step::Protect => Some("protect its instance from the scale set".into()),
         Step::Drain => Some(drain(options)),
@@ -152,9 +168,14 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         Step::PowerOff if options.deallocate => Some(format!("deallocate `{node}`")),
         Step::PowerOff => Some(format!("stop `{node}`, keeping its hardware reserved")),
         Step::Snapshot => Some("create a snapshot of its OS disk".into()),
+        Step::LiveSnapshot => Some(
+            "freeze its file systems with a privileged pod, create a snapshot of its OS disk, and thaw them".into(),
+        ),
+        Step::Thaw => Some("verify that its file systems are thawed".into()),
         Step::Start => Some(format!("start `{node}`")),
         Step::AwaitReady => Some(format!("wait until `{node}` is Ready")),
         Step::Unprotect => Some("restore its protection".into()),
+        Step::ReleaseNode if options.live => Some("restore its annotation".into()),
         Step::ReleaseNode => Some("restore its cordon and annotation".into()),
         Step::Publish => Some(match route {
             Route::FromVersion => format!("wait for version {version}, which is being created"),

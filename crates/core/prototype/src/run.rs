@@ -43,6 +43,10 @@ pub struct RunOptions {
     pub pin: bool,
     /// Deallocate the donor instead of only stopping it.
     pub deallocate: bool,
+    /// Copy the disk of the running donor while its file systems are frozen, instead of draining and stopping it.
+    // Not written if it is not set, as in journals from before this option.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
     /// Replace a version of today that is not in use.
     pub replace_today: bool,
     /// How many nodes to add at the end.
@@ -68,6 +72,7 @@ impl Default for RunOptions {
             canary: true,
             pin: false,
             deallocate: false,
+            live: false,
             replace_today: false,
             new_nodes: 0,
             replicas: None,

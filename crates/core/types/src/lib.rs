@@ -13,6 +13,7 @@ mod custom_data;
 mod error;
 pub mod error_chain;
 mod factory;
+mod freeze;
 mod fstab;
 pub mod hash;
 mod image;
@@ -42,6 +43,7 @@ pub use canary::{Canary, CanaryName};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
+pub use freeze::{FREEZE_WINDOW, FreezeEnd, FreezeReport, THAW_TIMER, ThawReport};
 pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
     Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageVersion, Publication,

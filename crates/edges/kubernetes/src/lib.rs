@@ -40,6 +40,6 @@ pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
 pub use request::{Cluster, ClusterOptions, WallClock};
 pub use task::{
     Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
-    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task, task_pod,
+    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, THAW_RESULT_KEY, Task, task_pod,
 };
 pub use version_records::VersionRecords;

@@ -26,7 +26,7 @@ pub(crate) const MIN_DRAIN: Duration = Duration::from_mins(1);
 /// A pod without a grace period is gone as soon as its kubelet notices, unless a finalizer keeps it.
 pub(crate) const FORCED_WITHIN: Duration = Duration::from_mins(1);
 
-type Acted = Result<Option<OperationHandle>, StepFailure>;
+pub(super) type Acted = Result<Option<OperationHandle>, StepFailure>;
 
 impl<F: Factory> Runner<'_, F> {
     /// Checks the lease, records that the step starts, acts, and records the result.
@@ -35,6 +35,12 @@ impl<F: Factory> Runner<'_, F> {
         self.record(Event::Started { step, memo }).await?;
         let holds = self.run.holds();
         self.emit(RunEventKind::Starting { step, holds }).await;
+        if let Action::LiveSnapshot(request) = &action {
+            let event = Box::pin(self.live_snapshot(request)).await;
+            self.emit(RunEventKind::Acted { step }).await;
+            self.observed.forget(&action);
+            return self.record(event).await;
+        }
         let acted = Box::pin(self.perform(&action)).await;
         self.emit(RunEventKind::Acted { step }).await;
         self.observed.forget(&action);
@@ -78,7 +84,11 @@ impl<F: Factory> Runner<'_, F> {
                 accepted(factory.power_off(pool, donor, *how).await)
             }
             Action::Start => accepted(factory.start(pool, donor).await),
-            Action::Snapshot(request) => accepted(factory.snapshot_os_disk(request).await),
+            Action::Thaw => self.thaw().await,
+            // A live snapshot is created by `live_snapshot`, with more around it.
+            Action::Snapshot(request) | Action::LiveSnapshot(request) => {
+                accepted(factory.snapshot_os_disk(request).await)
+            }
             Action::DeleteSnapshot => accepted(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => accepted(factory.publish(publication).await),
             Action::CreateCanary(canary) => accepted(factory.create_canary(canary).await),
@@ -92,12 +102,14 @@ impl<F: Factory> Runner<'_, F> {
     }
 
     async fn hold_node(&mut self) -> Acted {
-        let held = self.context.cluster.hold(&self.node, &self.owner, HoldScope::ALL).await;
+        let (scope, what) = if self.run.header.options.live {
+            (HoldScope::AUTOSCALER, "it keeps running, and its file systems are frozen for a few seconds")
+        } else {
+            (HoldScope::ALL, "it is cordoned, drained and stopped for a few minutes")
+        };
+        let held = self.context.cluster.hold(&self.node, &self.owner, scope).await;
         let node = held.map_err(|error| cluster_failure(&error))?;
-        let text = format!(
-            "run {} copies this node's disk: it is cordoned, drained and stopped for a few minutes",
-            self.run.id
-        );
+        let text = format!("run {} copies this node's disk: {what}", self.run.id);
         let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note: text };
         // The event is only informative.
         let _ = self.context.cluster.record_event(&node, &self.owner, &event).await;
@@ -177,7 +189,7 @@ impl<F: Factory> Runner<'_, F> {
 
     /// Stores the contents of the version to be created, while the donor can still be inspected. If that fails, only `prototype diff` is
     /// affected.
-    async fn store_facts(&mut self) {
+    pub(super) async fn store_facts(&mut self) {
         let version = self.run.header.version.clone();
         let stored = match self.inspected().await {
             Ok(inspection) => {

@@ -6,6 +6,7 @@ mod crash;
 mod failing;
 mod large;
 mod life;
+mod live;
 mod refusing;
 mod state;
 mod wire;

@@ -161,6 +161,22 @@ fn options_change_the_plan() {
 }
 
 #[test]
+fn live_run_neither_drains_nor_stops_the_donor() {
+    let mut world = first();
+    world.options.live = true;
+    let plan = plan_of(&world);
+    let donor: Vec<Step> = plan.steps.iter().map(|planned| planned.step).filter(|step| step.is_donor_step()).collect();
+    assert_eq!(donor, [Step::HoldNode, Step::LiveSnapshot, Step::Thaw, Step::ReleaseNode]);
+    assert_eq!(plan.away, Span::from_secs(0));
+    let text = plan.to_string();
+    assert!(text.contains("donor away: not at all; writes to its disk wait for 9 s at most"), "{text}");
+    assert!(!text.contains("drain") && !text.contains("cordon"), "{text}");
+    let stopped = plan_of(&first()).to_string();
+    assert!(stopped.contains("with `--live` the donor would be neither drained nor stopped"), "{stopped}");
+    assert!(!steps(&first()).contains(&Step::LiveSnapshot) && !steps(&first()).contains(&Step::Thaw));
+}
+
+#[test]
 fn missing_first_boot_unit_is_installed() {
     assert_eq!(action(&first(), Step::FirstBoot), None);
     let mut world = first();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kiln_types::FREEZE_WINDOW;
+
 use super::durations::{DurationSource, ExpectedDuration};
 use super::{Plan, PlannedConsent, PlannedStep};
 use crate::span::format_span;
@@ -38,10 +40,28 @@ impl fmt::Display for Plan {
         for step in &self.steps {
             writeln!(f, "{:<15} {} ({})", step.step, step.does, step.expected)?;
         }
-        writeln!(f, "total: about {}, not counting the drain", format_span(self.total))?;
-        if self.away.as_secs() > 0 {
+        if self.live {
+            writeln!(f, "total: about {}", format_span(self.total))?;
+            writeln!(
+                f,
+                "donor away: not at all; writes to its disk wait for {} s at most (--live)",
+                FREEZE_WINDOW.as_secs()
+            )?;
+            writeln!(
+                f,
+                "live: clones start as after a power cut, with the data of the donor's running pods on the disk until their first boot"
+            )?;
+        } else if self.away.as_secs() > 0 {
+            writeln!(f, "total: about {}, not counting the drain", format_span(self.total))?;
             writeln!(f, "donor away: about {}, from power off until Ready", format_span(self.away))?;
+            writeln!(
+                f,
+                "with `--live` the donor would be neither drained nor stopped: its file systems would be frozen for {} s at most, and \
+                 clones would start as after a power cut",
+                FREEZE_WINDOW.as_secs()
+            )?;
         } else {
+            writeln!(f, "total: about {}", format_span(self.total))?;
             writeln!(f, "donor away: not at all, its snapshot exists already")?;
         }
         for secret in &self.secrets {

@@ -81,14 +81,15 @@ fn pool_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     let blockers = [
         mode.map(|mode| Kind::UpgradePolicy.found(format!("the upgrade policy of `{}` is {mode}", pool.name))),
         when(pool.automatic_os_upgrade, Kind::AutomaticOsUpgrade, "automatic OS upgrades are enabled"),
-        when(pool.automatic_repairs, Kind::AutomaticRepairs, "automatic repairs are enabled"),
+        // These do not matter to a donor that keeps running.
+        when(pool.automatic_repairs && !input.options.live, Kind::AutomaticRepairs, "automatic repairs are enabled"),
         when(
             pool.orchestration == Orchestration::Flexible,
             Kind::Flexible,
             format!("`{}` is a Flexible scale set", pool.name),
         ),
         when(pool.ephemeral_os_disk, Kind::EphemeralDisk, "the OS disk is ephemeral"),
-        when(pool.capacity <= 1, Kind::PoolOfOne, format!("`{}` has one node", pool.name)),
+        when(pool.capacity <= 1 && !input.options.live, Kind::PoolOfOne, format!("`{}` has one node", pool.name)),
     ];
     blockers.into_iter().flatten().collect()
 }

@@ -158,6 +158,18 @@ fn pool_of_one_node_blocks_without_consent() {
 }
 
 #[test]
+fn only_node_of_a_pool_with_automatic_repairs_can_be_a_running_donor() {
+    let alone = |live: bool| {
+        report(|w| {
+            (w.pool.capacity, w.pool.automatic_repairs) = (1, true);
+            w.options.live = live;
+        })
+    };
+    assert_eq!(alone(false).blockers.len(), 2);
+    assert!(alone(true).is_clear());
+}
+
+#[test]
 fn node_without_an_instance_in_the_pool_blocks() {
     assert_eq!(blocker(|w| w.instance = None), Kind::NotInPool);
 }

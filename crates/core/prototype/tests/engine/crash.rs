@@ -57,7 +57,8 @@ fn run_that_died_at_any_point_is_resumed_to_the_same_result() {
             }
         }
         // Steps that are not part of this kind of run cannot die.
-        assert!(died >= 60, "{}: died at only {died} points", scenario.name);
+        let least = if scenario.options.live { 48 } else { 60 };
+        assert!(died >= least, "{}: died at only {died} points", scenario.name);
     }
 }
 
@@ -90,6 +91,14 @@ fn failing_run_releases_all_holds_at_every_crash() {
             assert_same_result_at_every_crash(&scenario, refuse, least);
         }
     }
+}
+
+#[test]
+fn failing_live_run_verifies_the_thaw_at_every_crash() {
+    let mut scenario = Scenario { held_before: true, ..Scenario::second() };
+    scenario.options.live = true;
+    let refuse = |world: &mut World| world.faults.plan("act live-snapshot ", Fault::Permission, u32::MAX);
+    assert_same_result_at_every_crash(&scenario, refuse, 24);
 }
 
 #[test]

@@ -118,6 +118,7 @@ fn kiln_values() -> Vec<Row> {
         row(sets::update, "kiln.canary", json!(false), Words("--no-canary")),
         row(sets::update, "kiln.pin", json!(true), Words("--pin")),
         row(sets::update, "kiln.deallocate", json!(true), Words("--deallocate")),
+        row(sets::update, "kiln.live", json!(true), Words("--live")),
         row(sets::update, "kiln.replaceToday", json!(true), Words("--replace-today")),
         row(sets::update, "kiln.allowEmptyPool", json!(true), Words("--allow-empty-pool")),
         row(sets::auto, "kiln.allowSkipped", json!(true), Words("--allow-skipped")),

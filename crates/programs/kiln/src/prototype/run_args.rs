@@ -31,6 +31,9 @@ pub(crate) struct RunArgs {
     /// Deallocate the donor instead of only stopping it; starting it again can fail if the region has no capacity
     #[arg(long)]
     deallocate: bool,
+    /// Copy the disk of the running donor while its file systems are frozen for a few seconds, instead of draining and stopping it
+    #[arg(long, conflicts_with = "deallocate")]
+    live: bool,
     /// Replace a version of today that is not in use
     #[arg(long)]
     replace_today: bool,
@@ -73,6 +76,7 @@ impl RunArgs {
             canary: !self.no_canary,
             pin: self.pin,
             deallocate: self.deallocate,
+            live: self.live,
             replace_today: self.replace_today,
             new_nodes: self.new_updated_nodes,
             replicas: self.replicas,
