@@ -21,6 +21,7 @@ mod inspection;
 mod instance;
 mod jitter;
 mod join_credential;
+mod join_mode;
 pub mod json;
 mod machines;
 mod name;
@@ -37,7 +38,7 @@ mod taint;
 mod version;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
-pub use canary::{Canary, CanaryName};
+pub use canary::{Canary, CanaryBootstrap, CanaryName};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
@@ -51,6 +52,7 @@ pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, Sec
 pub use instance::{Instance, PowerDown, PowerState, Protection};
 pub use jitter::Jitter;
 pub use join_credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, TokenId, clone_credential};
+pub use join_mode::{BadJoinMode, JoinMode, RecipeRunner};
 pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
 pub use name::{BadName, GalleryName, InstanceId, MachineName, NodeName, PoolName, SnapshotName, is_dns_label};
 pub use node::{Node, NodeSystem, Readiness};
