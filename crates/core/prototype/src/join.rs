@@ -23,7 +23,7 @@ pub enum JoinRefusal {
 pub enum NoRecipe {
     #[error("an earlier run replaced the custom data of `{0}`, which `kiln prototype rollback --to original` restores")]
     Removed(PoolName),
-    #[error("neither cloud-init with custom data nor a script extension of the pool configured the donor")]
+    #[error("neither custom data nor a script extension of the pool configured the donor")]
     NothingRuns,
 }
 
@@ -53,7 +53,9 @@ fn find_recipe(inspection: &Inspection, pool: &Pool) -> Result<(), NoRecipe> {
     }
     let no_op = sha256_hex(NO_OP_CUSTOM_DATA.as_bytes());
     let is_found = |runner: &RecipeRunner| match runner {
-        RecipeRunner::CloudInit => inspection.custom_data.sha256().is_some_and(|found| found != no_op),
+        RecipeRunner::CloudInit | RecipeRunner::Kilnd => {
+            inspection.custom_data.sha256().is_some_and(|found| found != no_op)
+        }
         RecipeRunner::ScriptExtension => pool.recipe.extensions.iter().any(kiln_types::Extension::is_custom_script),
     };
     if inspection.recipe_runners.iter().any(is_found) { Ok(()) } else { Err(NoRecipe::NothingRuns) }
@@ -112,7 +114,7 @@ mod tests {
         assert_eq!(choose_join(None, &kubeadm(), &pool), Ok(JoinMode::Recipe));
         let agent_only = donor(kubeadm().join_credential, &[RecipeRunner::ScriptExtension], "");
         let refusal = choose_join(None, &agent_only, &pool).unwrap_err();
-        assert!(refusal.to_string().contains("neither cloud-init"), "{refusal}");
+        assert!(refusal.to_string().contains("neither custom data"), "{refusal}");
     }
 
     #[test]
@@ -127,8 +129,17 @@ mod tests {
         assert_eq!(
             refusal.to_string(),
             "the donor joined with bootstrap token `abcdef`, which no controller renews for new nodes, and a clone cannot \
-             run the pool's recipe again: neither cloud-init with custom data nor a script extension of the pool \
+             run the pool's recipe again: neither custom data nor a script extension of the pool \
              configured the donor"
+        );
+    }
+
+    #[test]
+    fn node_that_kilnd_configures_from_custom_data_joins_by_the_recipe() {
+        let data = "Content-Type: multipart/mixed; boundary=\"b\"\n";
+        assert_eq!(
+            choose_join(None, &donor(token(), &[RecipeRunner::Kilnd], data), &plain_pool()),
+            Ok(JoinMode::Recipe)
         );
     }
 

@@ -60,6 +60,8 @@ pub enum RecipeRunner {
     CloudInit,
     /// Azure's agent, which runs the script extension.
     ScriptExtension,
+    /// kilnd, with a NodeConfig whose join credential is in the custom data.
+    Kilnd,
 }
 
 #[cfg(test)]
