@@ -90,6 +90,12 @@ yes
 {{- range $key, $value := $kiln.tags -}}
 {{- $arguments = concat $arguments (list "--tags" (printf "%s=%s" $key $value)) -}}
 {{- end -}}
+{{- with $kiln.join -}}
+{{- $arguments = concat $arguments (list "--join" .) -}}
+{{- end -}}
+{{- with $kiln.canarySecret -}}
+{{- $arguments = concat $arguments (list "--canary-secret" .) -}}
+{{- end -}}
 {{- with $kiln.diskEncryptionSet -}}
 {{- $arguments = concat $arguments (list "--disk-encryption-set" .) -}}
 {{- end -}}

@@ -6,11 +6,12 @@ mod text;
 
 use std::time::Duration;
 
-use kiln_types::{ImageSource, NodeName, PoolName, VersionNumber};
+use kiln_types::{ImageSource, JoinMode, NodeName, PoolName, VersionNumber};
 use serde::Serialize;
 
 use crate::cost::{StorageCost, storage};
 use crate::history::{prune, used};
+use crate::join::choose_join;
 use crate::journal::Route;
 use crate::latest::{describe_image, same_definition};
 use crate::preflight::{
@@ -53,6 +54,8 @@ pub struct Plan {
     pub pool: PoolName,
     pub donor: NodeName,
     pub version: VersionNumber,
+    /// How clones would join; unset if they could not.
+    pub join: Option<JoinMode>,
     /// The current image of new nodes.
     pub now: String,
     pub steps: Vec<PlannedStep>,
@@ -111,12 +114,13 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         pool: preflight.pool.name.clone(),
         donor: preflight.node.name.clone(),
         version: version.clone(),
+        join: join(input),
         now: describe_image(&preflight.pool.recipe.image),
         live: options.live && input.route == Route::Full,
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,
-        secrets: inspection.map(cloned_secrets).unwrap_or_default(),
+        secrets: inspection.map(|inspection| cloned_secrets(inspection, join(input))).unwrap_or_default(),
         cost,
         consents: Consent::ALL.map(|consent| PlannedConsent::new(consent, options)).into(),
         preflight: check(preflight),
@@ -187,12 +191,18 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         Step::DeleteCanary => when(options.canary, "delete the canary".into()),
         Step::Include => Some(format!("include version {version}: new nodes get it")),
         Step::Model => model(input),
+        Step::StripData | Step::StripScripts if join(input) == Some(JoinMode::Recipe) => None,
         Step::StripData => when(is_first(input), "replace the custom data by one without effect".into()),
         Step::StripScripts => scripts(input),
         Step::Prune => pruned(input),
         Step::AddNodes => when(options.new_nodes > 0, format!("add {} nodes", options.new_nodes)),
         Step::ReleaseClaim => Some("remove the run's tag".into()),
     }
+}
+
+fn join(input: PlanInput<'_>) -> Option<JoinMode> {
+    let PreflightInput { inspection, options, pool, .. } = input.preflight;
+    choose_join(options.join, inspection.ok()?, pool).ok()
 }
 
 enum DefinitionPlan {

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use kiln_types::{
-    CanaryName, Gallery, ImageDefinition, InstanceId, NodeName, PoolName, SnapshotName, Tags, VersionNumber, name,
+    CanaryName, Gallery, ImageDefinition, InstanceId, JoinMode, NodeName, PoolName, SnapshotName, Tags, VersionNumber,
+    name,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -39,6 +40,12 @@ pub struct RunOptions {
     pub no_original: bool,
     /// Test the version with a canary before it is included.
     pub canary: bool,
+    /// How clones join; by default chosen from the inspection of the donor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<JoinMode>,
+    /// The Secret in kiln's namespace with the secret parts of the pool's recipe, for a canary that joins by the recipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_secret: Option<String>,
     /// Set the version in the scale set's model instead of the image definition.
     pub pin: bool,
     /// Deallocate the donor instead of only stopping it.
@@ -70,6 +77,8 @@ impl Default for RunOptions {
             allow_rejected_patch: false,
             no_original: false,
             canary: true,
+            join: None,
+            canary_secret: None,
             pin: false,
             deallocate: false,
             live: false,
@@ -109,6 +118,9 @@ pub struct Header {
     /// Who started it.
     pub who: String,
     pub options: RunOptions,
+    /// How clones join.
+    #[serde(default, skip_serializing_if = "is_certificate")]
+    pub join: JoinMode,
     /// Replicas of the version per region.
     pub replicas: u32,
     /// Created if it does not exist.
@@ -119,6 +131,11 @@ pub struct Header {
     pub canary: CanaryName,
     /// Tags of the snapshot and of the version: the user's and the version's provenance.
     pub tags: Tags,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde needs")]
+fn is_certificate(join: &JoinMode) -> bool {
+    *join == JoinMode::Certificate
 }
 
 /// The schema of the journal. Serialises as [`Schema::NUMBER`] and deserialises from nothing else: a journal of another schema is

@@ -22,6 +22,7 @@ mod inspection;
 mod instance;
 mod jitter;
 mod join_credential;
+mod join_mode;
 pub mod json;
 mod machines;
 mod name;
@@ -39,7 +40,7 @@ mod version;
 pub mod xml;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
-pub use canary::{Canary, CanaryName};
+pub use canary::{Canary, CanaryBootstrap, CanaryName};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
@@ -54,6 +55,7 @@ pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, Sec
 pub use instance::{Instance, PowerDown, PowerState, Protection};
 pub use jitter::Jitter;
 pub use join_credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, TokenId, clone_credential};
+pub use join_mode::{BadJoinMode, JoinMode, RecipeRunner};
 pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
 pub use name::{BadName, GalleryName, InstanceId, MachineName, NodeName, PoolName, SnapshotName, is_dns_label};
 pub use node::{Node, NodeSystem, Readiness};

@@ -29,6 +29,8 @@ pub enum TestDep {
     Chromium,
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
+    /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
+    CloudRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
@@ -153,10 +155,27 @@ const NODE_DISABLED: &[&str] = &[
     "ssh.service",
 ];
 
+/// The packages of a node that cloud-init configures. It is not part of [`NODE_PACKAGES`], because its generator would run at every boot of
+/// every test. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
+const CLOUD_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "cloud-init",
+    "containerd",
+    "curl",
+    "dbus",
+    "iproute2",
+    "netbase",
+    "openssh-server",
+    "python3-cffi-backend",
+    "runc",
+    "systemd-sysv",
+    "udev",
+];
+
 /// Programs that boot machines and create their disks.
 const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
-/// The packages of a machine in the boot bench. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
+/// The packages of a machine in the boot bench, with `python3-cffi-backend` as in [`CLOUD_PACKAGES`].
 const BENCH_PACKAGES: &[&str] = &[
     "ca-certificates",
     "cloud-init",
@@ -176,7 +195,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -189,6 +208,7 @@ impl TestDep {
         Self::SystemdAnalyze,
         Self::Chromium,
         Self::NodeRoot,
+        Self::CloudRoot,
         Self::Umoci,
         Self::BenchTools,
         Self::BenchRoot,
@@ -210,6 +230,7 @@ impl TestDep {
             Self::SystemdAnalyze => "systemd",
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
+            Self::CloudRoot => "cloud-root",
             Self::Umoci => "umoci",
             Self::BenchTools => "bench-tools",
             Self::BenchRoot => "bench-root",
@@ -232,6 +253,7 @@ impl TestDep {
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
+            Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
             Self::BenchTools => "QEMU and disk tools in a Debian root",
             Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
@@ -253,7 +275,8 @@ impl TestDep {
             | Self::KubeadmTypes
             | Self::SystemdAnalyze
             | Self::Chromium
-            | Self::NodeRoot => Tier::Default,
+            | Self::NodeRoot
+            | Self::CloudRoot => Tier::Default,
             Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
@@ -343,6 +366,9 @@ impl TestDep {
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
+            Self::CloudRoot => {
+                Recipe::DebianRoot { suite: "bookworm", packages: CLOUD_PACKAGES, disabled: NODE_DISABLED }
+            }
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
@@ -369,8 +395,8 @@ impl TestDep {
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
+            Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
-            Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
@@ -459,7 +485,7 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, umoci, \
                      bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }

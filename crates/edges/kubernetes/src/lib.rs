@@ -5,6 +5,7 @@
 //! crate retries, so that the meaning of a 429 is decided here ([`connect`]).
 
 mod access;
+mod canary_secrets;
 mod cluster_info;
 mod connect;
 pub mod drain;

@@ -10,10 +10,13 @@ use kiln_prototype::decide::event_after_action;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::journal::{Event, Memo, StepFailure};
 use kiln_prototype::step::Step;
-use kiln_types::{ErrorClass, Factory, FactoryError, OperationHandle, SavedExtension, Secret, VersionNumber};
+use kiln_types::{
+    Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, SavedExtension, Secret, VersionNumber,
+};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::Runner;
+use super::preflight::canary_secrets;
 use crate::error::{Error, cloud_failure, cluster_failure};
 use crate::event::RunEventKind;
 
@@ -91,7 +94,7 @@ impl<F: Factory> Runner<'_, F> {
             }
             Action::DeleteSnapshot => accepted(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => accepted(factory.publish(publication).await),
-            Action::CreateCanary(canary) => accepted(factory.create_canary(canary).await),
+            Action::CreateCanary(canary) => self.create_canary(canary).await,
             Action::DeleteCanary => accepted(factory.delete_canary(&header.canary).await),
             Action::TagDefinition { definition, tags } => accepted(factory.tag_definition(definition, tags).await),
             Action::Include(number) => accepted(factory.set_excluded(definition, number, false).await),
@@ -99,6 +102,19 @@ impl<F: Factory> Runner<'_, F> {
             Action::RemoveExtension(name) => accepted(factory.remove_extension(pool, name).await),
             Action::AddInstances { pool, more } => accepted(factory.add_instances(pool, *more).await),
         }
+    }
+
+    /// Creates the canary. The secrets that it joins with are read now, so that a rotated token is the current one.
+    async fn create_canary(&self, canary: &Canary) -> Acted {
+        let mut canary = canary.clone();
+        if canary.bootstrap.is_some() {
+            let read = canary_secrets(self.context, &self.run.header.options).await.map_err(|error| match error {
+                Error::Cluster(error) => cluster_failure(&error),
+                error => StepFailure::new(ErrorClass::Unexpected, error.to_string()),
+            })?;
+            canary.bootstrap = Some(read.map_err(|missing| StepFailure::new(ErrorClass::Refused, missing))?);
+        }
+        accepted(self.context.factory.create_canary(&canary).await)
     }
 
     async fn hold_node(&mut self) -> Acted {
@@ -172,6 +188,8 @@ impl<F: Factory> Runner<'_, F> {
         };
         let inspection = self.inspected().await?;
         let custom_data = inspection.custom_data.bytes().and_then(|bytes| std::str::from_utf8(bytes.expose()).ok());
+        // A recipe that clones run stays in the model. Restoring the donor's copy of it would restore an old token.
+        let custom_data = custom_data.filter(|_| self.run.header.join == JoinMode::Certificate);
         let recipe = OriginalRecipe {
             image: read.recipe.image,
             custom_data: custom_data.map(Secret::new),

@@ -143,6 +143,7 @@ async fn clone_joins_after_token_revocation_only_with_a_lasting_credential() {
         ("{kind: execPlugin, command: /usr/bin/azure-credential}", true),
         ("{kind: bootstrapToken, tokenId: abcdef, renewedBy: token-renewer}", true),
         ("{kind: bootstrapToken, tokenId: abcdef}", false),
+        ("{kind: nodeCertificate, path: /etc/kubernetes/kubelet.conf}", false),
         ("{kind: unknown, why: nothing under /etc/kubernetes}", false),
     ] {
         let client = client_for(&format!(

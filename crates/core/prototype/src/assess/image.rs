@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use kiln_types::tags::{CLAIM_TAG, VERSION_TAG};
-use kiln_types::{Canary, ErrorClass, ImageVersion, Provisioning, Publication, Storage, Tags, VersionState};
+use kiln_types::{
+    Canary, CanaryBootstrap, ErrorClass, ImageVersion, JoinMode, Provisioning, Publication, Storage, Tags, VersionState,
+};
 
 use super::{Assessed, Assessment, PUBLISH_TIMEOUT, is_uninterrupted, is_used, own_version, versions};
 use crate::action::Action;
@@ -87,6 +89,8 @@ pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
             definition: run.header.definition.name.clone(),
             number: run.header.version.clone(),
             tags: Tags::from([(CLAIM_TAG.to_owned(), run.id.to_string())]),
+            // The engine fills in the secrets, which no decision needs.
+            bootstrap: (run.header.join == JoinMode::Recipe).then(CanaryBootstrap::default),
         }))
     };
     // An earlier run of today may have included its version already.

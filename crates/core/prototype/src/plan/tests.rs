@@ -1,5 +1,6 @@
 use kiln_types::{
-    ImageDefinition, ImageVersion, Inspection, Instance, Node, OsDisk, Pool, Readiness, SecretPlace, VersionState,
+    CustomData, ImageDefinition, ImageVersion, Inspection, Instance, JoinCredential, JoinMode, Node, OsDisk, Pool,
+    Readiness, SecretBytes, SecretPlace, VersionState,
 };
 
 use super::*;
@@ -67,6 +68,7 @@ fn plan_of(world: &World) -> Plan {
             versions: &world.versions,
             contents: &[],
             original: &world.original,
+            canary_secrets: Ok(()),
             own_node: None,
             own_run: None,
             kamino_jobs: &[],
@@ -174,6 +176,22 @@ fn live_run_neither_drains_nor_stops_the_donor() {
     let stopped = plan_of(&first()).to_string();
     assert!(stopped.contains("with `--live` the donor would be neither drained nor stopped"), "{stopped}");
     assert!(!steps(&first()).contains(&Step::LiveSnapshot) && !steps(&first()).contains(&Step::Thaw));
+}
+
+#[test]
+fn clones_that_join_by_the_recipe_keep_it_in_the_model() {
+    let mut world = first();
+    assert!(plan_of(&world).to_string().contains("clones join: certificate, with what is in the image\n"));
+    world.inspection.custom_data = CustomData::found(SecretBytes::new("#!/bin/sh\njoin\n"));
+    world.inspection.join_credential = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".into() };
+    let plan = plan_of(&world);
+    assert_eq!((plan.join, plan.preflight.is_clear()), (Some(JoinMode::Recipe), true), "{plan}");
+    assert!(plan.to_string().contains("clones join: recipe"), "{plan}");
+    assert_eq!(serde_json::to_value(&plan).unwrap()["join"], "recipe");
+    let all = steps(&world);
+    assert!(all.contains(&Step::Model) && !all.contains(&Step::StripData) && !all.contains(&Step::StripScripts));
+    world.options.join = Some(JoinMode::Certificate);
+    assert_eq!(plan_of(&world).preflight.blockers[0].kind, BlockerKind::JoinCredential);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kiln_types::FREEZE_WINDOW;
+use kiln_types::{FREEZE_WINDOW, JoinMode};
 
 use super::durations::{DurationSource, ExpectedDuration};
 use super::{Plan, PlannedConsent, PlannedStep};
@@ -31,12 +31,22 @@ impl PlannedStep {
     }
 }
 
+fn describe_join(join: JoinMode) -> &'static str {
+    match join {
+        JoinMode::Certificate => "certificate, with what is in the image",
+        JoinMode::Recipe => "recipe, which keeps its custom data and scripts: every clone runs them",
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool: {}", self.pool)?;
         writeln!(f, "donor: {}", self.donor)?;
         writeln!(f, "new nodes now: {}", self.now)?;
         writeln!(f, "new version: {}", self.version)?;
+        if let Some(join) = self.join {
+            writeln!(f, "clones join: {}", describe_join(join))?;
+        }
         for step in &self.steps {
             writeln!(f, "{:<15} {} ({})", step.step, step.does, step.expected)?;
         }

@@ -97,6 +97,8 @@ pub enum BlockerKind {
     /// The donor's unit files contain its own name.
     HostName,
     JoinCredential,
+    /// The canary would lack the secret parts of the recipe that clones join by.
+    CanarySecrets,
     /// The original recipe cannot be saved.
     Original,
     /// Instance and pool have different security types.
@@ -130,7 +132,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 33] = [
+const TABLE: [Text; 34] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -312,7 +314,14 @@ const TABLE: [Text; 33] = [
         "join-credential",
         Never,
         "clones could not join the cluster",
-        "change how nodes of this pool join",
+        "change how nodes of this pool join, or how clones join with `--join`",
+    ),
+    text(
+        Kind::CanarySecrets,
+        "canary-secrets",
+        Never,
+        "the canary could not join the cluster",
+        "store the pool's custom data in a Secret and use `--canary-secret`, or use `--no-canary`",
     ),
     text(
         Kind::Original,

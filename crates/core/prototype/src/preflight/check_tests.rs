@@ -1,6 +1,6 @@
 use kiln_types::{
-    Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool, Protection,
-    Readiness, parse_fstab,
+    CustomData, Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool,
+    Protection, Readiness, SecretBytes, parse_fstab,
 };
 
 use super::*;
@@ -20,6 +20,7 @@ struct World {
     versions: Vec<ImageVersion>,
     contents: Vec<VersionFacts>,
     original: OriginalState,
+    canary_secrets: Result<(), String>,
     own_node: String,
     kamino: Vec<String>,
     missing: Vec<String>,
@@ -38,6 +39,7 @@ fn world() -> World {
         versions: Vec::new(),
         contents: Vec::new(),
         original: OriginalState::CanBeSaved,
+        canary_secrets: Ok(()),
         own_node: "elsewhere".into(),
         kamino: Vec::new(),
         missing: Vec::new(),
@@ -60,6 +62,7 @@ fn report(change: impl FnOnce(&mut World)) -> PreflightReport {
         versions: &world.versions,
         contents: &world.contents,
         original: &world.original,
+        canary_secrets: world.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
         own_node: Some(&world.own_node),
         own_run: Some("r9"),
         kamino_jobs: &world.kamino,
@@ -308,6 +311,38 @@ fn unusable_join_credential_blocks() {
     assert_eq!(inspection_blocker(|i| i.join_credential = unknown), Kind::JoinCredential);
     let token = JoinCredential::BootstrapToken { token_id: "abcdef".parse().unwrap(), renewed_by: None };
     assert_eq!(inspection_blocker(|i| i.join_credential = token), Kind::JoinCredential);
+}
+
+/// A worker after `kubeadm join`.
+fn kubeadm(world: &mut World) {
+    let inspection = world.inspection.as_mut().unwrap();
+    inspection.join_credential = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".into() };
+    inspection.custom_data = CustomData::found(SecretBytes::new("#cloud-config\nruncmd: [kubeadm join]\n"));
+}
+
+#[test]
+fn canary_that_joins_by_the_recipe_needs_its_secrets() {
+    assert!(report(kubeadm).is_clear());
+    let missing = |world: &mut World| {
+        kubeadm(world);
+        world.canary_secrets = Err("Azure does not return its custom data".into());
+    };
+    assert_eq!(blocker(missing), Kind::CanarySecrets);
+    let without_canary = |world: &mut World| {
+        missing(world);
+        world.options.canary = false;
+    };
+    assert!(report(without_canary).is_clear());
+    assert!(report(|w| w.canary_secrets = Err("unused".into())).is_clear());
+}
+
+#[test]
+fn recipe_that_stays_in_the_model_needs_no_copy() {
+    let lost = |world: &mut World| {
+        kubeadm(world);
+        world.original = OriginalState::Lost("its custom data cannot be read".into());
+    };
+    assert!(report(lost).is_clear());
 }
 
 #[test]

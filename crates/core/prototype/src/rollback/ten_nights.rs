@@ -111,6 +111,7 @@ impl Fleet {
                 versions: &self.versions,
                 contents: &self.contents,
                 original: &OriginalState::Saved,
+                canary_secrets: Ok(()),
                 own_node: None,
                 own_run: None,
                 kamino_jobs: &[],

@@ -2,7 +2,8 @@
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
-use kiln_types::ImageSource;
+use kiln_types::tags::RECIPE_TAG;
+use kiln_types::{ImageSource, JoinMode};
 
 use crate::driver::{Driver, End};
 use crate::fault::{Fault, Point};
@@ -30,9 +31,12 @@ fn undisturbed_run_completes_and_releases_all_holds() {
             ImageSource::Definition(definition)
         };
         assert_eq!(world.pool.recipe.image, image, "{}", scenario.name);
-        assert!(!world.bootstraps, "{}: the custom data was not replaced", scenario.name);
+        let keeps = scenario.options.join == Some(JoinMode::Recipe);
+        assert_eq!(world.bootstraps, keeps, "{}: the custom data", scenario.name);
         let extensions: Vec<&str> = world.pool.recipe.extensions.iter().map(|e| e.name.as_str()).collect();
-        assert_eq!(extensions, ["k8s-billing"], "{}: only the script is removed", scenario.name);
+        let expected: &[&str] = if keeps { &["vmssCSE", "k8s-billing"] } else { &["k8s-billing"] };
+        assert_eq!(extensions, expected, "{}: only the script is removed", scenario.name);
+        assert_eq!(world.pool.tags.contains_key(RECIPE_TAG), !keeps, "{}: the recipe's tag", scenario.name);
         assert_eq!(world.pool.capacity, 3 + scenario.options.new_nodes, "{}", scenario.name);
         assert!(world.saved, "{}: the original recipe", scenario.name);
     }

@@ -7,7 +7,7 @@ use kiln_prototype::run::{Donor, Header, RunOptions, Schema};
 use kiln_types::tags::{BUILT_FROM_TAG, CLAIM_TAG, RECIPE_OF_IMAGE, RECIPE_TAG};
 use kiln_types::{
     Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion,
-    MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
+    JoinMode, MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
     RegionProgress, SecurityType, Storage, Tags, ThawReport, UpgradeMode, VersionNumber, VersionState,
 };
 
@@ -59,6 +59,9 @@ impl Scenario {
             variant("a second live run", Self::second(), |options| options.live = true),
             variant("a run without a canary", Self::second(), |options| options.canary = false),
             variant("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
+            variant("a run whose clones run the recipe", Self::first(), |options| {
+                options.join = Some(JoinMode::Recipe)
+            }),
             Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
         ]
     }
@@ -84,6 +87,7 @@ impl Scenario {
             pool: pool(),
             etag: 1,
             bootstraps: true,
+            needs_recipe: self.options.join == Some(JoinMode::Recipe),
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             gallery: None,
@@ -255,6 +259,7 @@ pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) 
         version: names::version_of_day(started),
         who: "op@example".to_owned(),
         options: options.clone(),
+        join: options.join.unwrap_or_default(),
         replicas: 3,
         gallery,
         definition: ImageDefinition {

@@ -132,6 +132,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
         definition: definition.clone(),
         number: day(),
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
+        bootstrap: None,
     };
     stage.settle(azure.create_canary(&canary).await.unwrap()).await;
     let tried = azure.instances(canary.name.pool()).await.unwrap();

@@ -242,6 +242,7 @@ pub(crate) fn canary(number: &str) -> Canary {
         definition: line(),
         number: number.parse().unwrap(),
         tags: Tags::new(),
+        bootstrap: None,
     }
 }
 

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use kiln_prototype::history::MaxHistory;
 use kiln_prototype::provenance::parse_tag;
 use kiln_prototype::run::RunOptions;
+use kiln_types::JoinMode;
 
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
@@ -25,6 +27,15 @@ pub(crate) struct RunArgs {
     /// Include the version without testing it with a canary
     #[arg(long)]
     no_canary: bool,
+    /// How clones join [default: chosen from the donor]
+    ///
+    /// `certificate`: with what is in the image, a shared client certificate or an exec plugin. `recipe`: the pool keeps its custom data and
+    /// script extension, and each clone runs them again with the current token.
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(JoinMode::ALL.map(JoinMode::name)).try_map(|mode| mode.parse::<JoinMode>()))]
+    join: Option<JoinMode>,
+    /// Secret in kiln's namespace with the pool's `customData` and `protectedSettings`, for a canary that joins by the recipe
+    #[arg(long, value_name = "NAME")]
+    canary_secret: Option<String>,
     /// Point the scale set at the version instead of the image definition
     #[arg(long)]
     pin: bool,
@@ -74,6 +85,8 @@ impl RunArgs {
             allow_rejected_patch: self.allow_rejected_patch,
             no_original: self.no_original,
             canary: !self.no_canary,
+            join: self.join,
+            canary_secret: self.canary_secret.clone(),
             pin: self.pin,
             deallocate: self.deallocate,
             live: self.live,

@@ -162,6 +162,10 @@ impl World {
                 if self.canary.is_some() {
                     return refused(ErrorClass::Precondition, "412 PreconditionFailed");
                 }
+                self.require(
+                    canary.bootstrap.is_some() == self.needs_recipe,
+                    "the canary does not join in the way of the pool's new nodes",
+                );
                 self.canary =
                     Some(CanaryPool { version: canary.number.clone(), up_since: None, deleting: false, failed: None });
                 Ok(Some(self.begin(write, Effect::CanaryMade, fails)))

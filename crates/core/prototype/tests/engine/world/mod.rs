@@ -138,6 +138,8 @@ pub(crate) struct World {
     pub(crate) etag: u64,
     /// The recipe has the custom data that bootstraps a node of the old image.
     pub(crate) bootstraps: bool,
+    /// Clones join only by running the recipe.
+    pub(crate) needs_recipe: bool,
     pub(crate) machines: BTreeMap<u32, Machine>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) gallery: Option<Gallery>,
