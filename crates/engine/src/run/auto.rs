@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use futures_util::{StreamExt, stream};
 use kiln_kubernetes::ProviderId;
-use kiln_prototype::donor::{Choice, DonorInput, DonorRules, choose};
+use kiln_prototype::donor::{Choice, DonorInput, DonorRules, choose, not_proven};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::run::RunOptions;
 use kiln_types::{Factory, Node, NodeName, Pool, PoolName};
@@ -104,6 +104,7 @@ async fn run_on_pool<F: Factory>(
         return Ok(PoolReport { pool: name, choice: None, outcome });
     }
     let reading = context.read(pool).await?;
+    let runs = context.runs(&name).await?;
     let of_pool = |node: &&Node| ProviderId::from_node(node).is_none_or(|id| id.is_of(&name));
     let nodes: Vec<Node> = nodes.iter().filter(of_pool).cloned().collect();
     let input = DonorInput {
@@ -111,6 +112,7 @@ async fn run_on_pool<F: Factory>(
         instances: &reading.instances,
         definition: reading.definition.as_ref(),
         versions: &reading.versions,
+        not_proven: &not_proven(&runs),
         own_node: context.own_node.as_ref().map(NodeName::as_str),
         own_run: None,
         now: context.now(),
