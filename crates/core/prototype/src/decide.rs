@@ -7,7 +7,7 @@ use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{ErrorClass, OperationHandle, ThawReport};
 
 use crate::action::Action;
-use crate::assess::{self, Assessment};
+use crate::assess::{self, Assessment, Verdict};
 use crate::journal::{Event, Memo, Outcome, Output, Route, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::{Hold, Step};
@@ -91,14 +91,28 @@ pub fn next(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
             if now.duration_since(run.last) < signed(timeout) {
                 return Decision::Wait(Wait::For { step, pause, reason });
             }
-            let reason = format!("{reason}, for {} min now", timeout.as_secs() / 60);
             if step == Step::AwaitCanary {
-                return Decision::Record(Event::Succeeded { step, output: Some(Output::Rejected(reason)) });
+                return judge_canary(run, observed, now);
             }
+            let reason = format!("{reason}, for {} min now", timeout.as_secs() / 60);
             give_up(run, step, reason)
         }
         Ok(Assessment::Fail(failure)) => Decision::Record(Event::Failed { step, failure, permanent: true }),
         Ok(Assessment::Refuse(blockers)) => Decision::Refuse(blockers),
+    }
+}
+
+/// Rejects the version of a canary that was seen failing, or ends the run without a verdict.
+fn judge_canary(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
+    let step = Step::AwaitCanary;
+    match observed.canary() {
+        Err(fact) => Decision::Read(vec![fact]),
+        Ok(canary) => match assess::judge(&canary.cloned().unwrap_or_default(), &run.header.version, now) {
+            Verdict::Rejected(reason) => {
+                Decision::Record(Event::Succeeded { step, output: Some(Output::Rejected(reason)) })
+            }
+            Verdict::NotProven(reason) => give_up(run, step, reason),
+        },
     }
 }
 

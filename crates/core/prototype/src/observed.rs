@@ -1,5 +1,6 @@
 //! The state of cloud and cluster, as read for one decision.
 
+use jiff::Timestamp;
 use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, Snapshot};
 
 use crate::action::Action;
@@ -51,6 +52,10 @@ pub struct CanaryView {
     pub failed: Option<String>,
     /// Its node is Ready.
     pub ready: bool,
+    /// The VM agent on its machine has reported, so its disk boots.
+    pub booted: bool,
+    /// When its node registered.
+    pub registered: Option<Timestamp>,
     /// Why its node is not Ready yet.
     pub pending: String,
 }

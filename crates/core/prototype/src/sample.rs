@@ -100,6 +100,7 @@ pub(crate) fn instance(id: u32, runs: ImageSource) -> Instance {
         vm_id: format!("vm-{id}"),
         id,
         power: PowerState::Running,
+        agent_ready: true,
         provisioning: Provisioning::Succeeded,
         protection: Protection::NONE,
         runs,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use futures_util::{StreamExt, stream};
 use kiln_kubernetes::{EventKind, NodeEvent, ProviderId};
-use kiln_prototype::donor::{Choice, DonorInput, DonorRules, SkipProblem, SkipRecord, choose};
+use kiln_prototype::donor::{Choice, DonorInput, DonorRules, SkipProblem, SkipRecord, choose, not_proven};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::run::RunOptions;
 use kiln_types::error_chain::to_line;
@@ -128,6 +128,7 @@ async fn run_on_pool<F: Factory>(
         return Ok(PoolReport::new(name, outcome));
     }
     let reading = context.read(pool).await?;
+    let runs = context.runs(&name).await?;
     let of_pool = |node: &&Node| ProviderId::from_node(node).is_none_or(|id| id.is_of(&name));
     let nodes: Vec<Node> = nodes.iter().filter(of_pool).cloned().collect();
     let input = DonorInput {
@@ -135,6 +136,7 @@ async fn run_on_pool<F: Factory>(
         instances: &reading.instances,
         definition: reading.definition.as_ref(),
         versions: &reading.versions,
+        not_proven: &not_proven(&runs),
         own_node: context.own_node.as_ref().map(NodeName::as_str),
         own_run: None,
         now: context.now(),

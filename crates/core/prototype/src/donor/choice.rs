@@ -248,6 +248,7 @@ mod tests {
             instances: &instances,
             definition: Some(&definition),
             versions,
+            not_proven: &std::collections::BTreeSet::new(),
             own_node: None,
             own_run: None,
             now: "2026-11-16T00:00:00Z".parse().unwrap(),

@@ -94,6 +94,7 @@ impl Fleet {
             instances: &self.instances,
             definition: Some(&self.definition),
             versions: &self.versions,
+            not_proven: &std::collections::BTreeSet::new(),
             own_node: None,
             own_run: None,
             now,

@@ -182,7 +182,7 @@ fn deletion_without_effect_is_repeated_a_few_times() {
 }
 
 #[test]
-fn version_whose_canary_does_not_join_is_rejected() {
+fn version_whose_canary_registers_and_does_not_become_ready_is_rejected() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
@@ -198,6 +198,29 @@ fn version_whose_canary_does_not_join_is_rejected() {
         );
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
+        assert_invariants(&world, scenario.name);
+    }
+}
+
+#[test]
+fn version_whose_canary_does_not_register_is_not_proven_and_the_next_run_tests_it_again() {
+    for scenario in [Scenario::first(), Scenario::second()] {
+        let mut world = scenario.world();
+        world.canary_registers = false;
+        let end = scenario.run(&mut world);
+        let End::Done(Outcome::Failed { step, failure }) = &end else { panic!("{}: {end:?}", scenario.name) };
+        assert_eq!(*step, Step::AwaitCanary);
+        assert!(failure.message.contains("is not proven"), "{failure}");
+        assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{}", scenario.name);
+        assert!(world.versions[&number(TODAY)].read.excluded);
+        assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
+        assert_nothing_held(&world, &scenario, scenario.name);
+
+        world.canary_registers = true;
+        let mut later = Driver::open(&mut world, "later", "r2", &scenario.header()).unwrap();
+        let end = later.drive(&mut world);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{}: {end:?}", scenario.name);
+        assert!(!world.versions[&number(TODAY)].read.excluded);
         assert_invariants(&world, scenario.name);
     }
 }

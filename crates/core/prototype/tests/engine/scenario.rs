@@ -104,6 +104,7 @@ impl Scenario {
             blockers: Vec::new(),
             zones: true,
             bad_disk: false,
+            canary_registers: true,
             needs_canary: self.options.canary,
             created: Vec::new(),
             additions: 0,

@@ -161,6 +161,8 @@ pub(crate) struct World {
     pub(crate) zones: bool,
     /// Clones of the donor's disk do not boot.
     pub(crate) bad_disk: bool,
+    /// The canary's network reaches the API server.
+    pub(crate) canary_registers: bool,
     pub(crate) needs_canary: bool,
     pub(crate) created: Vec<CreatedInstance>,
     pub(crate) additions: u32,
