@@ -186,6 +186,8 @@ fn description(step: Step) -> String {
         Step::FirstBoot => "first-boot unit installed on the donor",
         Step::PowerOff => "donor stopped",
         Step::Snapshot => "snapshot created",
+        Step::LiveSnapshot => "snapshot of the running donor created",
+        Step::Thaw => "donor's file systems thawed",
         Step::Start => "donor started",
         Step::AwaitReady => "donor Ready",
         Step::Unprotect => "donor's scale-in protection restored",
