@@ -119,7 +119,7 @@ async fn long_operation_can_be_polled_in_three_ways() {
     let end = client.send(&Method::GET, &status, None).body;
     assert_eq!(end["status"], "Succeeded");
     assert!(end["endTime"].is_string());
-    assert_eq!(client.send(&Method::GET, &location, None).status, 204);
+    assert_eq!(client.send(&Method::GET, &location, None).status, 200);
     let view = client.get(&instance, COMPUTE).body;
     assert_eq!(view["properties"]["provisioningState"], "Succeeded");
     assert_eq!(view["properties"]["instanceView"]["statuses"][1]["code"], "PowerState/stopped");

@@ -8,7 +8,7 @@ const JAVASCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/ja
 
 /// A pool of 50 instances, whose numbers in base 36 have letters and a carry.
 const FIFTY: &str = "pools:
-- {name: k8s-agentpool1-26100436-vmss, capacity: 50, customData: '#cloud-config'}
+- {name: k8s-agentpool1-26100436-vmss, capacity: 50, customData: '#!/bin/sh join'}
 ";
 
 #[test]

@@ -74,7 +74,9 @@ fn monitor(state: &State, call: &Call, operation: &Operation) -> HandlerResult {
         Some(Err(error)) => Err(error.clone()),
         Some(Ok(())) => match state.world.resources.get(&operation.target.key()) {
             Some(resource) if operation.returns_resource => Ok(route::view(&state.world, resource, call)),
-            _ => Ok(Answer::empty(204)),
+            // The end of an action has no content, but is not a 204.
+            Some(_) => Ok(Answer::empty(200)),
+            None => Ok(Answer::empty(204)),
         },
     }
 }
