@@ -57,8 +57,9 @@ impl Azure {
         let id = self.version(definition, number)?;
         let version = self.get_version(&id).await?;
         let call = Call::patch(id.as_str(), Api::Gallery, &version.exclusion(excluded));
-        let handle = self.arm.begin(&call, OperationKind::Write, id.as_str()).await?;
-        Ok(Handle { regions: version.regions(), ..handle })
+        let mut handle = self.arm.begin(&call, OperationKind::Write, id.as_str()).await?;
+        handle.regions = version.regions();
+        Ok(handle)
     }
 
     /// Checks that an update of a version kept all target regions: without its region, the pool could no longer create instances.
