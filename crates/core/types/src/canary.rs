@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::image::DefinitionName;
 use crate::name::{BadName, PoolName};
+use crate::secret::Secret;
 use crate::tags::Tags;
 use crate::version::VersionNumber;
 
@@ -58,7 +59,7 @@ impl fmt::Display for CanaryName {
     }
 }
 
-/// A canary to create: one instance with the pool's recipe, from exactly this version, without load balancers.
+/// A canary to create: one instance with the pool's recipe, from exactly this version, without inbound connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
     pub name: CanaryName,
@@ -66,6 +67,9 @@ pub struct Canary {
     pub pool: PoolName,
     pub definition: DefinitionName,
     pub number: VersionNumber,
+    /// The custom data of a pool whose NodeConfig is there, since the cloud does not return it. Without it, the custom data has no effect.
+    #[serde(skip)]
+    pub custom_data: Option<Secret>,
     pub tags: Tags,
 }
 

@@ -10,7 +10,7 @@ use kiln_prototype::decide::event_after_action;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::journal::{Event, Memo, StepFailure};
 use kiln_prototype::step::Step;
-use kiln_types::{ErrorClass, Factory, FactoryError, OperationHandle, SavedExtension, Secret, VersionNumber};
+use kiln_types::{Canary, ErrorClass, Factory, FactoryError, OperationHandle, SavedExtension, Secret, VersionNumber};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::Runner;
@@ -81,7 +81,10 @@ impl<F: Factory> Runner<'_, F> {
             Action::Snapshot(request) => accepted(factory.snapshot_os_disk(request).await),
             Action::DeleteSnapshot => accepted(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => accepted(factory.publish(publication).await),
-            Action::CreateCanary(canary) => accepted(factory.create_canary(canary).await),
+            Action::CreateCanary(canary) => {
+                let custom_data = self.canary_custom_data().await?;
+                accepted(factory.create_canary(&Canary { custom_data, ..canary.clone() }).await)
+            }
             Action::DeleteCanary => accepted(factory.delete_canary(&header.canary).await),
             Action::TagDefinition { definition, tags } => accepted(factory.tag_definition(definition, tags).await),
             Action::Include(number) => accepted(factory.set_excluded(definition, number, false).await),
@@ -173,6 +176,20 @@ impl<F: Factory> Runner<'_, F> {
         };
         let store = OriginalStore::new(&self.context.cluster, &self.context.namespace, &pool);
         store.save(&recipe).await.map(|_| None).map_err(|error| cluster_failure(&error))
+    }
+
+    /// The donor's custom data for the canary of a pool whose NodeConfig is there. The cloud does not return it.
+    async fn canary_custom_data(&mut self) -> Result<Option<Secret>, StepFailure> {
+        if !self.run.header.keeps_custom_data {
+            return Ok(None);
+        }
+        let inspection = self.inspected().await?;
+        let text = inspection.custom_data.bytes().and_then(|bytes| std::str::from_utf8(bytes.expose()).ok());
+        let missing = || {
+            let message = format!("cannot read the NodeConfig in the custom data of node `{}` again", self.node);
+            StepFailure::new(ErrorClass::NotFound, message)
+        };
+        text.map(|text| Some(Secret::new(text))).ok_or_else(missing)
     }
 
     /// Stores the contents of the version to be created, while the donor can still be inspected. If that fails, only `prototype diff` is

@@ -1,11 +1,13 @@
 //! The engine with the real edges, against the embedded Azure and Kubernetes, in virtual time.
 
 mod breakpoint;
+mod canary;
 mod clones;
 mod crash;
 mod failing;
 mod life;
 mod refusing;
+mod settings;
 mod state;
 mod wire;
 mod world;

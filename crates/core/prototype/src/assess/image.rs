@@ -82,12 +82,16 @@ pub(super) fn delete_snapshot(run: &Run, observed: &Observed) -> Assessed {
 
 pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
     let create = || {
+        let mut tags = run.header.options.tags.clone();
+        tags.insert(CLAIM_TAG.to_owned(), run.id.to_string());
         Assessment::act(Action::CreateCanary(Canary {
             name: run.header.canary.clone(),
             pool: run.header.pool.clone(),
             definition: run.header.definition.name.clone(),
             number: run.header.version.clone(),
-            tags: Tags::from([(CLAIM_TAG.to_owned(), run.id.to_string())]),
+            // The engine has the donor's copy.
+            custom_data: None,
+            tags,
         }))
     };
     // An earlier run of today may have included its version already.

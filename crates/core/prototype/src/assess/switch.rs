@@ -34,7 +34,8 @@ pub(super) fn include(run: &Run, observed: &Observed) -> Assessed {
     }
 }
 
-/// Sets image and custom data in one write. Everything that the image needs of the custom data is on its disk.
+/// Sets image and custom data in one write. Everything that the image needs of the custom data is on its disk, except for a NodeConfig: a
+/// clone forgets its donor's and looks for its own.
 pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     let pool = observed.pool()?;
     if let Some(failed) = claimed_by_another(run, pool) {
@@ -53,12 +54,16 @@ pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     if is_set {
         return Ok(Assessment::done());
     }
-    Ok(set_recipe(pool, RecipeChange { image: Some(wanted), custom_data: Some(Secret::new(NO_OP_CUSTOM_DATA)) }))
+    let custom_data = (!run.header.keeps_custom_data).then(|| Secret::new(NO_OP_CUSTOM_DATA));
+    Ok(set_recipe(pool, RecipeChange { image: Some(wanted), custom_data }))
 }
 
 /// For a pool whose model named the image definition before the run, set by someone else or by a run that ended in between. ARM never
 /// returns custom data, so the tag records that it was replaced.
 pub(super) fn strip_data(run: &Run, observed: &Observed) -> Assessed {
+    if run.header.keeps_custom_data {
+        return Ok(Assessment::done_because("the custom data is the NodeConfig of new nodes"));
+    }
     if run.step(Step::Model).is_some_and(|model| model.attempts > 0 && !model.refused) {
         return Ok(Assessment::done());
     }

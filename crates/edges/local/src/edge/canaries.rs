@@ -35,8 +35,8 @@ impl<P: MachineRunner> Local<P> {
                 members: BTreeSet::from([0]),
                 model: 1,
                 image,
-                // As in the recipe after the run: the image must bring its configuration itself.
-                custom_data: Some(StoredSecret(Secret::new(NO_OP_CUSTOM_DATA))),
+                // As in the recipe after the run: the image must bring its configuration itself, unless it is a NodeConfig.
+                custom_data: Some(StoredSecret(wanted.custom_data.unwrap_or_else(|| Secret::new(NO_OP_CUSTOM_DATA)))),
                 tags,
                 deleting: false,
             })
