@@ -77,7 +77,8 @@ yes
   "--pin" $kiln.pin
   "--deallocate" $kiln.deallocate
   "--replace-today" $kiln.replaceToday
-  "--allow-empty-pool" $kiln.allowEmptyPool -}}
+  "--allow-empty-pool" $kiln.allowEmptyPool
+  "--no-original" $kiln.noOriginal -}}
 {{- range $flag, $on := $flags -}}
 {{- if $on -}}
 {{- $arguments = append $arguments $flag -}}
@@ -85,6 +86,9 @@ yes
 {{- end -}}
 {{- range $key, $value := $kiln.tags -}}
 {{- $arguments = concat $arguments (list "--tags" (printf "%s=%s" $key $value)) -}}
+{{- end -}}
+{{- with $kiln.protectedSettingsSecret -}}
+{{- $arguments = concat $arguments (list "--protected-settings-secret" .) -}}
 {{- end -}}
 {{- with $kiln.diskEncryptionSet -}}
 {{- $arguments = concat $arguments (list "--disk-encryption-set" .) -}}

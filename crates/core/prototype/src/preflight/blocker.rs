@@ -17,6 +17,8 @@ pub enum Consent {
     Force,
     /// `--allow-empty-pool`.
     AllowEmptyPool,
+    /// `--no-original`.
+    NoOriginal,
 }
 
 impl Consent {
@@ -26,6 +28,7 @@ impl Consent {
             Self::Never => false,
             Self::Force => options.force,
             Self::AllowEmptyPool => options.allow_empty_pool,
+            Self::NoOriginal => options.no_original,
         }
     }
 }
@@ -62,11 +65,19 @@ pub enum BlockerKind {
     /// A mount that clones lack delays their boot.
     Fstab,
     StaticAddress,
+    /// The kubelet of the donor has a fixed address.
+    NodeIp,
     /// The donor's unit files contain its own name.
     HostName,
+    /// The donor's container runtime is not containerd.
+    Runtime,
+    /// The donor has patches that only a reboot activates.
+    PendingReboot,
     JoinCredential,
     /// The original recipe cannot be saved.
     Original,
+    /// The protected settings of an extension of the original recipe are not known.
+    ProtectedSettings,
     /// Instance and pool have different security types.
     SecurityDiffers,
     /// No version of this security type can be created from a snapshot.
@@ -96,9 +107,9 @@ const fn text(
 }
 
 use BlockerKind as Kind;
-use Consent::{AllowEmptyPool, Force, Never};
+use Consent::{AllowEmptyPool, Force, Never, NoOriginal};
 
-const TABLE: [Text; 33] = [
+const TABLE: [Text; 37] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -269,11 +280,32 @@ const TABLE: [Text; 33] = [
         "configure the address by DHCP",
     ),
     text(
+        Kind::NodeIp,
+        "node-ip",
+        Never,
+        "every clone would register with the donor's address",
+        "remove `--node-ip` there and restart the kubelet: without it the kubelet uses the machine's own address",
+    ),
+    text(
         Kind::HostName,
         "host-name",
         Never,
         "every clone would use the donor's name",
         "use `%H` or `$(hostname)` there",
+    ),
+    text(
+        Kind::Runtime,
+        "runtime",
+        Never,
+        "kiln only knows how to reset the state of containerd on a clone",
+        "use a node that runs containerd",
+    ),
+    text(
+        Kind::PendingReboot,
+        "pending-reboot",
+        Never,
+        "clones would boot software that the donor has never run",
+        "reboot the donor, or use another node",
     ),
     text(
         Kind::JoinCredential,
@@ -288,6 +320,13 @@ const TABLE: [Text; 33] = [
         Force,
         "without it `rollback --to original` is impossible",
         "keep the recipe with the tool that created the pool and use `--force`",
+    ),
+    text(
+        Kind::ProtectedSettings,
+        "protected-settings",
+        NoOriginal,
+        "Azure never returns them, so `rollback --to original` would restore the extension without its command",
+        "give them with `--protected-settings` or `--protected-settings-secret` (`{}` if there are none), or use `--no-original`",
     ),
     text(
         Kind::SecurityDiffers,
@@ -420,7 +459,8 @@ mod tests {
                 (Kind::Managed, Force),
                 (Kind::PoolOfOne, AllowEmptyPool),
                 (Kind::SamePatch, Force),
-                (Kind::Original, Force)
+                (Kind::Original, Force),
+                (Kind::ProtectedSettings, NoOriginal)
             ]
         );
     }

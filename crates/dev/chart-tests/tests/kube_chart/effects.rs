@@ -120,6 +120,8 @@ fn kiln_values() -> Vec<Row> {
         row(sets::update, "kiln.deallocate", json!(true), Words("--deallocate")),
         row(sets::update, "kiln.replaceToday", json!(true), Words("--replace-today")),
         row(sets::update, "kiln.allowEmptyPool", json!(true), Words("--allow-empty-pool")),
+        row(sets::update, "kiln.noOriginal", json!(true), Words("--no-original")),
+        row(sets::update, "kiln.protectedSettingsSecret", json!("ns/name"), Words("--protected-settings-secret ns/name")),
         row(sets::update, "kiln.tags", json!({"a": "b", "c": "d"}), Words("--tags a=b --tags c=d")),
         row(sets::update, "kiln.diskEncryptionSet", json!("/subscriptions/x"), Words("--disk-encryption-set /subscriptions/x")),
         row(sets::auto, "kiln.ignoreNodes", json!(["n1", "n2"]), Words("--ignore-nodes n1 --ignore-nodes n2")),
