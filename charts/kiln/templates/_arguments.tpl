@@ -96,6 +96,9 @@ yes
 {{- with $kiln.canarySecret -}}
 {{- $arguments = concat $arguments (list "--canary-secret" .) -}}
 {{- end -}}
+{{- with $kiln.protectedSettingsSecret -}}
+{{- $arguments = concat $arguments (list "--protected-settings-secret" .) -}}
+{{- end -}}
 {{- with $kiln.diskEncryptionSet -}}
 {{- $arguments = concat $arguments (list "--disk-encryption-set" .) -}}
 {{- end -}}

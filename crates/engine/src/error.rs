@@ -39,6 +39,10 @@ pub enum Error {
     NoRevision(PoolName),
     #[error("pool `{0}` is not paused; nothing was changed")]
     NotPaused(PoolName),
+    #[error(
+        "cannot restore extension `{extension}` of `{pool}`: its protected settings are not known; nothing was changed"
+    )]
+    NoProtectedSettings { pool: PoolName, extension: String },
     #[error("the contents of version {version} of pool `{pool}` are not known: {reason}")]
     UnknownContents { pool: PoolName, version: VersionNumber, reason: String },
     /// The operation was requested to stop.

@@ -54,7 +54,7 @@ pub struct CanaryView {
     pub ready: bool,
     /// The VM agent on its machine has reported, so its disk boots.
     pub booted: bool,
-    /// When its node registered.
+    /// When its node was first seen registered.
     pub registered: Option<Timestamp>,
     /// Why its node is not Ready yet.
     pub pending: String,

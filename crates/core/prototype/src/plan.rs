@@ -133,6 +133,7 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
     let options = preflight.options;
     let (pool, node) = (preflight.pool, &preflight.node.name);
     let is_full = route == Route::Full;
+    let keeps_custom_data = preflight.inspection.is_ok_and(|inspection| inspection.node_config_in_custom_data);
     let when = |applies: bool, text: String| applies.then_some(text);
     match step {
         // These only read, or happen only if a canary fails.
@@ -192,7 +193,9 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         Step::Include => Some(format!("include version {version}: new nodes get it")),
         Step::Model => model(input),
         Step::StripData | Step::StripScripts if join(input) == Some(JoinMode::Recipe) => None,
-        Step::StripData => when(is_first(input), "replace the custom data by one without effect".into()),
+        Step::StripData => {
+            when(is_first(input) && !keeps_custom_data, "replace the custom data by one without effect".into())
+        }
         Step::StripScripts => scripts(input),
         Step::Prune => pruned(input),
         Step::AddNodes => when(options.new_nodes > 0, format!("add {} nodes", options.new_nodes)),

@@ -4,6 +4,7 @@ mod blocker;
 mod check;
 mod definition;
 mod input;
+mod pending_reboot;
 
 pub use blocker::{Blocker, BlockerKind, Consent};
 pub use check::{MIN_FREE_PERCENT, PreflightReport, Warning, check};

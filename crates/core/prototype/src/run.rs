@@ -1,5 +1,7 @@
 //! A run: its id, its options and its header.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use kiln_types::{
     CanaryName, Gallery, ImageDefinition, InstanceId, JoinMode, NodeName, PoolName, SnapshotName, Tags, VersionNumber,
@@ -64,6 +66,12 @@ pub struct RunOptions {
     pub disk_encryption_set: Option<String>,
     /// Tags for the snapshot and the version, in addition to the run's own.
     pub tags: Tags,
+    /// The extensions whose protected settings were given. Only a rollback needs the settings, so they are not kept.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub protected_settings_of: BTreeSet<String>,
+    /// The Secret with the protected settings, as `namespace/name`, for a rollback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected_settings_secret: Option<String>,
 }
 
 impl Default for RunOptions {
@@ -87,6 +95,8 @@ impl Default for RunOptions {
             replicas: None,
             disk_encryption_set: None,
             tags: Tags::new(),
+            protected_settings_of: BTreeSet::new(),
+            protected_settings_secret: None,
         }
     }
 }
@@ -129,6 +139,9 @@ pub struct Header {
     pub definition: ImageDefinition,
     pub snapshot: SnapshotName,
     pub canary: CanaryName,
+    /// The pool's NodeConfig is in its custom data: the recipe keeps it, and the canary gets the donor's copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_custom_data: bool,
     /// Tags of the snapshot and of the version: the user's and the version's provenance.
     pub tags: Tags,
 }

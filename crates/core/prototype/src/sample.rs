@@ -9,6 +9,7 @@ use kiln_types::{
 };
 
 use crate::names;
+use crate::run::RunOptions;
 
 pub(crate) const REGION: &str = "westus2";
 pub(crate) const GROUP: &str = "kubernetes-westus2-17813";
@@ -41,6 +42,11 @@ pub(crate) fn pool() -> Pool {
         security_type: SecurityType::Standard,
         recipe: Recipe { image: marketplace(), extensions: vec![script()] },
     }
+}
+
+/// The default options of a run whose user knows the protected settings of the pool's script.
+pub(crate) fn options() -> RunOptions {
+    RunOptions { protected_settings_of: [script().name].into(), ..RunOptions::default() }
 }
 
 pub(crate) fn marketplace() -> ImageSource {
@@ -153,8 +159,12 @@ pub(crate) fn inspection() -> Inspection {
         join_credential: JoinCredential::StaticClientCertificate { path: "/etc/kubernetes/certs/client.crt".into() },
         recipe_runners: vec![RecipeRunner::CloudInit],
         custom_data: CustomData::found(SecretBytes::new("#cloud-config\n")),
+        node_config_in_custom_data: false,
         literal_host_names: Vec::new(),
         static_addresses: Vec::new(),
+        node_ips: Vec::new(),
+        installed_kernels: Vec::new(),
+        reboot_required: None,
         identity: vec!["machine-id".into()],
         first_boot_unit: Some(FirstBootUnit { recorded_vm_id: "vm-0".into(), version: "1".into() }),
         cached_images: vec!["pause:3.2".into()],

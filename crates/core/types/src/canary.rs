@@ -59,7 +59,7 @@ impl fmt::Display for CanaryName {
     }
 }
 
-/// A canary to create: one instance with the pool's recipe, from exactly this version, without load balancers.
+/// A canary to create: one instance with the pool's recipe, from exactly this version, without inbound connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canary {
     pub name: CanaryName,
@@ -67,6 +67,8 @@ pub struct Canary {
     pub pool: PoolName,
     pub definition: DefinitionName,
     pub number: VersionNumber,
+    /// The custom data of a pool whose NodeConfig is there, since the cloud does not return it. Without it, the custom data has no effect.
+    pub custom_data: Option<Secret>,
     pub tags: Tags,
     /// What it joins with, for a canary that runs the pool's bootstrap. `None`: with what is in the image, so it gets no custom data.
     pub bootstrap: Option<CanaryBootstrap>,

@@ -21,7 +21,7 @@ pub struct Inspection {
     pub os_release: String,
     pub kernel: String,
     pub kubelet_version: String,
-    /// `containerd://1.4.3`.
+    /// The runtime that the kubelet uses: `containerd://1.4.3`.
     pub runtime_version: String,
     /// Versions of the installed packages, by name.
     pub packages: BTreeMap<String, String>,
@@ -36,12 +36,24 @@ pub struct Inspection {
     /// Custom data that the first boot left on the disk.
     #[serde(default)]
     pub custom_data: CustomData,
+    /// Whether the custom data is a NodeConfig, which kilnd reads again at the first boot of each clone.
+    #[serde(default)]
+    pub node_config_in_custom_data: bool,
     /// Lines with the host name, in files that a clone would share.
     #[serde(default)]
     pub literal_host_names: Vec<FileLine>,
     /// Lines that configure a static address.
     #[serde(default)]
     pub static_addresses: Vec<FileLine>,
+    /// Lines that give the kubelet a fixed address.
+    #[serde(default)]
+    pub node_ips: Vec<FileLine>,
+    /// The kernels on the disk.
+    #[serde(default)]
+    pub installed_kernels: Vec<String>,
+    /// The packages that requested a reboot; absent if none is required.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboot_required: Option<Vec<String>>,
     /// Names of the identity items that exist.
     #[serde(default)]
     pub identity: Vec<String>,
@@ -137,8 +149,12 @@ mod tests {
             join_credential: JoinCredential::StaticClientCertificate { path: "/client.crt".to_owned() },
             recipe_runners: vec![RecipeRunner::CloudInit],
             custom_data: CustomData::found(SecretBytes::new("hunter2")),
+            node_config_in_custom_data: false,
             literal_host_names: vec![FileLine { path: "/etc/x".to_owned(), line: "node000003".to_owned() }],
             static_addresses: Vec::new(),
+            node_ips: Vec::new(),
+            installed_kernels: Vec::new(),
+            reboot_required: None,
             identity: vec!["machine-id".to_owned()],
             first_boot_unit: Some(FirstBootUnit { recorded_vm_id: "v".to_owned(), version: "1".to_owned() }),
             cached_images: vec!["pause:3.2".to_owned()],

@@ -80,6 +80,16 @@ impl Extension {
     }
 }
 
+impl Extension {
+    /// Whether a run removes it and could not restore it: it may have protected settings, and they are not in a key vault, whose reference
+    /// the cloud returns.
+    pub fn loses_protected_settings(&self) -> bool {
+        let in_vault =
+            self.others.as_deref().is_some_and(|others| others.contains("\"protectedSettingsFromKeyVault\""));
+        self.is_custom_script() && self.may_have_hidden_settings && !in_vault
+    }
+}
+
 /// Changes of a recipe. `None` keeps a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecipeChange {

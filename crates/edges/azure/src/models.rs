@@ -12,6 +12,7 @@ pub(crate) mod gallery;
 pub(crate) mod image_reference;
 pub(crate) mod instance;
 pub(crate) mod landscape;
+pub(crate) mod load_balancer;
 pub(crate) mod machine;
 pub(crate) mod patch;
 pub(crate) mod published;

@@ -5,6 +5,7 @@ use kiln_types::{Need, NeededFor};
 pub(crate) const JOIN_SUBNET: &str = "Microsoft.Network/virtualNetworks/subnets/join/action";
 pub(crate) const JOIN_SECURITY_GROUP: &str = "Microsoft.Network/networkSecurityGroups/join/action";
 pub(crate) const JOIN_BACKEND_POOL: &str = "Microsoft.Network/loadBalancers/backendAddressPools/join/action";
+pub(crate) const READ_LOAD_BALANCER: &str = "Microsoft.Network/loadBalancers/read";
 pub(crate) const ASSIGN_IDENTITY: &str = "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action";
 
 const fn always(action: &'static str, needed_to: &'static str) -> Need {
@@ -20,7 +21,7 @@ const fn only(what: &'static str, action: &'static str, needed_to: &'static str)
 }
 
 /// All actions, by resource. A custom role with exactly these `actions` is sufficient.
-pub const ACTIONS: [Need; 30] = [
+pub const ACTIONS: [Need; 31] = [
     always("Microsoft.Compute/galleries/read", "find the gallery"),
     always("Microsoft.Compute/galleries/write", "create the gallery"),
     always("Microsoft.Compute/galleries/images/read", "find the pool's image definition"),
@@ -63,6 +64,7 @@ pub const ACTIONS: [Need; 30] = [
         "Microsoft.Compute/diskEncryptionSets/read",
         "encrypt image replicas with your own keys",
     ),
+    linked(READ_LOAD_BALANCER, "find out which of its pools the canary needs for outbound access"),
     linked(JOIN_SUBNET, "change a model with machines in the subnet, and create the canary there"),
     linked(JOIN_SECURITY_GROUP, "change a model with machines in the security group"),
     linked(JOIN_BACKEND_POOL, "change a model with machines behind the load balancer"),

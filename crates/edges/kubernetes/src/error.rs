@@ -107,6 +107,9 @@ pub enum Error {
     /// A Secret of kiln's has content that kiln does not write. The error does not quote it.
     #[error("{action}: key `{key}` is invalid at line {line}, column {column}")]
     BadSecret { action: String, key: &'static str, line: usize, column: usize },
+    /// A Secret of the user's cannot be used. The error does not quote it.
+    #[error("{action}")]
+    BadSettings { action: String, source: kiln_types::BadProtectedSettings },
     /// An object would exceed the server's size limit.
     #[error("{action}: the object would be {size} bytes, the limit is {limit} bytes")]
     TooLarge { action: String, size: usize, limit: usize },

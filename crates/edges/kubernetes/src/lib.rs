@@ -21,6 +21,7 @@ mod node;
 mod original;
 pub mod rbac;
 mod request;
+mod settings;
 mod skip_store;
 mod task;
 mod version_records;
@@ -36,7 +37,10 @@ pub use kamino::{KaminoJob, KaminoJobKind};
 pub use kiln_types::{BadName, Jitter};
 pub use lease::{LeaseTerm, PoolLease};
 pub use name::{Namespace, NodeName, Owner};
-pub use node::{AUTOSCALER_ANNOTATION, BadProviderId, HOLD_ANNOTATION, HoldScope, NodeHold, ProviderId, ReadyWhen};
+pub use node::{
+    AUTOSCALER_ANNOTATION, BadProviderId, EXCLUDE_FROM_LOAD_BALANCERS, HOLD_ANNOTATION, HoldScope, NodeHold,
+    ProviderId, ReadyWhen,
+};
 pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
 pub use request::{Cluster, ClusterOptions, WallClock};
 pub use task::{

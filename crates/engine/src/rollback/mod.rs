@@ -53,6 +53,12 @@ pub async fn rollback<F: Factory>(
     };
     let plan = plan_rollback(request, input)?;
     let runs = context.runs(&pool).await?;
+    let saved = match saved {
+        Some(saved) => {
+            Some(original::with_settings(context, &reading.pool, saved, &request.protected_settings, &runs).await?)
+        }
+        None => None,
+    };
     let open_run = runs
         .last()
         .filter(|run| run.closed.is_none())

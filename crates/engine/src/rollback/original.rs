@@ -1,12 +1,44 @@
 //! Restoring the original recipe.
 
 use kiln_kubernetes::OriginalRecipe;
+use kiln_prototype::journal::Run;
 use kiln_types::tags::RECIPE_TAG;
-use kiln_types::{Factory, PoolName, RecipeChange, Tags};
+use kiln_types::{Factory, Pool, PoolName, ProtectedSettings, RecipeChange, SavedExtension, Tags};
 
 use super::set_recipe;
 use crate::event::RunEventKind;
 use crate::{Context, Error};
+
+/// Adds the protected settings of the extensions to restore: those that were given now, or those in the Secret that a run was started
+/// with. Fails before anything changes if an extension would be restored without its command.
+pub(super) async fn with_settings<F: Factory>(
+    context: &Context<F>,
+    pool: &Pool,
+    mut saved: OriginalRecipe,
+    given: &ProtectedSettings,
+    runs: &[Run],
+) -> Result<OriginalRecipe, Error> {
+    let exists = |name: &str| pool.recipe.extensions.iter().any(|extension| extension.name.eq_ignore_ascii_case(name));
+    let lost = |saved: &&mut SavedExtension| {
+        saved.extension.loses_protected_settings()
+            && saved.protected_settings.is_none()
+            && !exists(&saved.extension.name)
+    };
+    let named = runs.iter().rev().find_map(|run| run.header.options.protected_settings_secret.as_deref());
+    let mut recorded = None;
+    for extension in saved.extensions.iter_mut().filter(lost) {
+        let name = extension.extension.name.clone();
+        if let (None, None, Some((namespace, secret))) =
+            (given.get(&name), &recorded, named.and_then(|named| named.split_once('/')))
+        {
+            recorded = Some(context.cluster.protected_settings(&namespace.parse()?, secret).await?);
+        }
+        let settings = given.get(&name).or_else(|| recorded.as_ref()?.get(&name));
+        let settings = settings.ok_or(Error::NoProtectedSettings { pool: pool.name.clone(), extension: name })?;
+        extension.protected_settings = Some(settings.clone());
+    }
+    Ok(saved)
+}
 
 /// Restores a saved recipe: scripts first, then image and custom data in one write.
 ///

@@ -105,8 +105,9 @@ impl<F: Factory> Runner<'_, F> {
     }
 
     /// Creates the canary. The secrets that it joins with are read now, so that a rotated token is the current one.
-    async fn create_canary(&self, canary: &Canary) -> Acted {
+    async fn create_canary(&mut self, canary: &Canary) -> Acted {
         let mut canary = canary.clone();
+        canary.custom_data = self.canary_custom_data().await?;
         if canary.bootstrap.is_some() {
             let read = canary_secrets(self.context, &self.run.header.options).await.map_err(|error| match error {
                 Error::Cluster(error) => cluster_failure(&error),
@@ -203,6 +204,20 @@ impl<F: Factory> Runner<'_, F> {
         };
         let store = OriginalStore::new(&self.context.cluster, &self.context.namespace, &pool);
         store.save(&recipe).await.map(|_| None).map_err(|error| cluster_failure(&error))
+    }
+
+    /// The donor's custom data for the canary of a pool whose NodeConfig is there. The cloud does not return it.
+    async fn canary_custom_data(&mut self) -> Result<Option<Secret>, StepFailure> {
+        if !self.run.header.keeps_custom_data {
+            return Ok(None);
+        }
+        let inspection = self.inspected().await?;
+        let text = inspection.custom_data.bytes().and_then(|bytes| std::str::from_utf8(bytes.expose()).ok());
+        let missing = || {
+            let message = format!("cannot read the NodeConfig in the custom data of node `{}` again", self.node);
+            StepFailure::new(ErrorClass::NotFound, message)
+        };
+        text.map(|text| Some(Secret::new(text))).ok_or_else(missing)
     }
 
     /// Stores the contents of the version to be created, while the donor can still be inspected. If that fails, only `prototype diff` is

@@ -66,6 +66,7 @@ impl PreflightFacts {
             definition,
             snapshot: names::snapshot(&pool.name)?,
             canary: CanaryName::from_run(run.as_str())?,
+            keeps_custom_data: inspection.node_config_in_custom_data,
             tags: merge_tags(&options.tags, &provenance.tags())?,
         })
     }

@@ -43,6 +43,7 @@ pub(crate) use instance_ref::InstanceRef;
 pub(crate) use preflight::PreflightFacts;
 pub(crate) use report::list;
 
+use jiff::Timestamp;
 use kiln_kubernetes::{Journal, JournalStore, Owner, PoolLease};
 use kiln_prototype::decide::{Decision, current_step, next};
 use kiln_prototype::journal::{Entry, Event, Outcome, Run, StepFailure};
@@ -97,8 +98,16 @@ struct Runner<'a, F> {
     observed: Observed,
     inspection: Option<Inspection>,
     /// The canary's node, once its instance exists.
-    canary: Option<String>,
+    canary: Option<CanaryNode>,
     notes: Vec<String>,
+}
+
+/// The canary's node.
+#[derive(Clone)]
+struct CanaryNode {
+    name: String,
+    /// When this process first saw it registered. The creation time of the Node has the clock of the API server.
+    registered: Option<Timestamp>,
 }
 
 impl<F: Factory> Runner<'_, F> {

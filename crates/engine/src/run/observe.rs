@@ -7,7 +7,7 @@ use kiln_prototype::observed::{CanaryView, Fact};
 use kiln_prototype::step::Step;
 use kiln_types::{Factory, FactoryError, Node, NodeName, Provisioning};
 
-use super::Runner;
+use super::{CanaryNode, Runner};
 use crate::error::{Error, cloud_failure, cluster_failure};
 use crate::event::RunEventKind;
 
@@ -73,23 +73,24 @@ impl<F: Factory> Runner<'_, F> {
     /// Reads the canary. Its instance is read only while the run waits for it.
     async fn canary(&mut self) -> Result<Option<CanaryView>, StepFailure> {
         let factory = self.context.factory.as_ref();
-        let pool = self.run.header.canary.pool();
+        let pool = self.run.header.canary.pool().clone();
         let is_awaited = current_step(&self.run) == Some(Step::AwaitCanary);
         if is_awaited {
-            if let Some(canary) = self.canary.clone() {
-                let view = self.canary_node(&canary).await?;
+            if self.canary.is_some() {
+                let view = self.canary_node().await?;
                 if view.ready {
                     return Ok(Some(view));
                 }
             }
-            let Some(instances) = if_found(factory.instances(pool).await)? else { return Ok(None) };
+            let Some(instances) = if_found(factory.instances(&pool).await)? else { return Ok(None) };
             if let Some(instance) = instances.first().filter(|instance| !has_failed(&instance.provisioning)) {
-                self.canary = Some(instance.node_name.clone());
-                let view = self.canary_node(&instance.node_name).await?;
+                let name = instance.node_name.clone();
+                self.canary.get_or_insert(CanaryNode { name, registered: None });
+                let view = self.canary_node().await?;
                 return Ok(Some(CanaryView { booted: instance.agent_ready, ..view }));
             }
         }
-        let Some(pool) = if_found(factory.describe_pool(pool).await)? else { return Ok(None) };
+        let Some(pool) = if_found(factory.describe_pool(&pool).await)? else { return Ok(None) };
         let state = match &pool.provisioning {
             Provisioning::InProgress(state) => state.as_str(),
             _ => "",
@@ -104,24 +105,29 @@ impl<F: Factory> Runner<'_, F> {
     }
 
     /// Reads the canary's node and cordons it, since it is deleted again in minutes.
-    async fn canary_node(&self, name: &str) -> Result<CanaryView, StepFailure> {
+    async fn canary_node(&mut self) -> Result<CanaryView, StepFailure> {
         let mut view = CanaryView::default();
-        match self.cordon_canary(name).await? {
+        let Some(CanaryNode { name, registered }) = self.canary.clone() else { return Ok(view) };
+        match self.cordon_canary(&name).await? {
             None => view.pending = format!("node `{name}` has not registered"),
             Some(node) => {
                 view.ready = node.is_ready();
-                view.registered = node.created;
+                view.registered = Some(registered.unwrap_or_else(|| self.context.now()));
                 view.pending = format!("node `{}`: {}", node.name, node.readiness);
             }
         }
+        self.canary = Some(CanaryNode { name, registered: view.registered });
         Ok(view)
     }
 
-    /// Cordons the canary's node once it has registered.
+    /// Cordons the canary's node once it has registered, and keeps load balancers from sending it traffic.
     async fn cordon_canary(&self, name: &str) -> Result<Option<Node>, StepFailure> {
         let Ok(name) = name.parse::<NodeName>() else { return Ok(None) };
         match self.context.cluster.hold(&name, &self.owner, HoldScope::CORDON).await {
-            Ok(node) => Ok(Some(node)),
+            Ok(node) => {
+                let excluded = self.context.cluster.exclude_from_load_balancers(&node).await;
+                excluded.map(|()| Some(node)).map_err(|error| cluster_failure(&error))
+            }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(cluster_failure(&error)),
         }

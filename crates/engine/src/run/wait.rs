@@ -10,7 +10,7 @@ use kiln_prototype::step::Step;
 use kiln_types::{Factory, FactoryError, OperationHandle, OperationState};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Runner;
+use super::{CanaryNode, Runner};
 use crate::error::Error;
 use crate::event::RunEventKind;
 
@@ -115,20 +115,26 @@ impl<F: Factory> Runner<'_, F> {
     async fn until_canary(&mut self, pause: Duration) {
         if self.canary.is_none() {
             let instances = self.context.factory.instances(self.run.header.canary.pool()).await;
-            self.canary = instances.ok().and_then(|all| all.into_iter().next()).map(|instance| instance.node_name);
+            let instance = instances.ok().and_then(|all| all.into_iter().next());
+            self.canary = instance.map(|instance| CanaryNode { name: instance.node_name, registered: None });
         }
-        let Some(canary) = &self.canary else { return self.pause(pause).await };
+        let Some(CanaryNode { name, mut registered }) = self.canary.clone() else { return self.pause(pause).await };
         let watched = async {
-            if let Ok(node) = canary.parse() {
+            if let Ok(node) = name.parse() {
                 let cluster = &self.context.cluster;
-                let born = cluster.cordon_on_registration(&node, &self.owner, pause).await;
-                if born.is_ok() && cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
-                    return;
+                if let Ok(born) = cluster.cordon_on_registration(&node, &self.owner, pause).await {
+                    registered.get_or_insert_with(|| self.context.now());
+                    // A failure is not final: the next read of the canary excludes it again.
+                    let _ = cluster.exclude_from_load_balancers(&born).await;
+                    if cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
+                        return;
+                    }
                 }
             }
             std::future::pending::<()>().await;
         };
         // Everything is read again afterwards.
         let _ = timeout(pause, watched).await;
+        self.canary = Some(CanaryNode { name, registered });
     }
 }

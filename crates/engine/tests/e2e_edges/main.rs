@@ -1,6 +1,7 @@
 //! The engine with the real edges, against the embedded Azure and Kubernetes, in virtual time.
 
 mod breakpoint;
+mod canary;
 mod clones;
 mod crash;
 mod failing;
@@ -8,6 +9,7 @@ mod large;
 mod life;
 mod live;
 mod refusing;
+mod settings;
 mod state;
 mod wire;
 mod world;

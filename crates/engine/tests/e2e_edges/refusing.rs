@@ -4,14 +4,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kiln_engine::{AutoRequest, Context, PARALLEL, PoolOutcome, RunEnd, auto_update, resume, update};
 use kiln_prototype::donor::DonorRules;
 use kiln_prototype::journal::Outcome;
-use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{ContentsSpec, PoolSpec, Speed};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
 use crate::breakpoint::Breakpoint;
-use crate::world::{World, WorldBuilder, node, pool_name, request};
+use crate::world::{World, WorldBuilder, node, options, pool_name, request};
 
 fn instant() -> WorldBuilder {
     WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }
@@ -88,6 +87,16 @@ async fn run_with_a_blocker_is_refused_and_changes_nothing() {
         (instant().pool(contents(|contents| contents.literal_host_names = Some(place("node1")))), "/etc/x"),
         (instant().pool(contents(|contents| contents.join_credential = Some(unknown))), "not known here"),
         (instant().pool(|pool| pool.custom_data = None), "original recipe"),
+        (instant().pool(contents(|contents| contents.reboot_required = Some(vec!["libc6".to_owned()]))), "libc6"),
+        (
+            instant().pool(contents(|contents| contents.installed_kernels = Some(vec!["5.4.0-9999-azure".to_owned()]))),
+            "newest installed kernel is 5.4.0-9999-azure",
+        ),
+        (
+            instant().pool(contents(|contents| contents.runtime_version = Some("docker://19.3.14".to_owned()))),
+            "runs docker://19.3.14",
+        ),
+        (instant().pool(contents(|contents| contents.node_ips = Some(place("--node-ip=10.0.0.4")))), "--node-ip"),
     ];
     for (builder, words) in cases {
         assert_refused(&builder.start().await, words).await;
@@ -130,8 +139,7 @@ async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let mut request =
-        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: true, max_skipped_nights: 14, parallel: PARALLEL };
+    let mut request = AutoRequest { pools: Vec::new(), rules, options: options(), dry_run: true, max_skipped_nights: 14, parallel: PARALLEL };
     let dry = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(dry.iter().all(|report| matches!(report.outcome, PoolOutcome::WouldClone(_))), "{dry:#?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run changes nothing");

@@ -194,6 +194,13 @@ impl World {
         panic!("not all nodes are ready: {:#?}", self.cluster().all_nodes().await);
     }
 
+    pub(crate) async fn annotate(&self, node: &NodeName, key: &str, value: &str) {
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(Client::new(self.server.service(), "default"));
+        let patch = serde_json::json!({"metadata": {"annotations": {key: value}}});
+        let patch = kube::api::Patch::Merge(patch);
+        nodes.patch(node.as_str(), &kube::api::PatchParams::default(), &patch).await.unwrap();
+    }
+
     pub(crate) async fn pool(&self) -> Pool {
         use kiln_types::Factory;
         self.azure().describe_pool(&pool_name()).await.unwrap()
@@ -208,8 +215,13 @@ pub(crate) fn node(number: u32) -> NodeName {
     format!("{POOL}{number:06}").parse().unwrap()
 }
 
+/// The options of a run whose user knows the protected settings of the pool's script.
+pub(crate) fn options() -> RunOptions {
+    RunOptions { protected_settings_of: ["vmssCSE".to_owned()].into(), ..RunOptions::default() }
+}
+
 pub(crate) fn request(number: u32) -> RunRequest {
-    RunRequest { node: node(number), options: RunOptions::default() }
+    RunRequest { node: node(number), options: options() }
 }
 
 /// The version that an instance runs.

@@ -47,6 +47,50 @@ fn inspection_reports_the_facts_of_a_donor() {
 }
 
 #[test]
+fn patches_that_wait_for_a_reboot_are_reported() {
+    let disk = donor();
+    let inspect = || kilnd::commands::inspect::inspect(&disk.node()).expect("inspected");
+    assert_eq!((inspect().reboot_required, inspect().installed_kernels), (None, Vec::new()));
+    disk.write("/lib/modules/6.8.0-1021-azure/modules.dep", "");
+    assert_eq!(inspect().installed_kernels, ["6.8.0-1021-azure"]);
+    disk.write("/boot/vmlinuz-6.8.0-1021-azure", "");
+    disk.write("/boot/vmlinuz-6.8.0-1030-azure", "");
+    disk.write("/boot/initrd.img-6.8.0-1030-azure", "");
+    assert_eq!(inspect().installed_kernels, ["6.8.0-1021-azure", "6.8.0-1030-azure"]);
+    disk.write("/run/reboot-required", "*** System restart required ***\n");
+    assert_eq!(inspect().reboot_required, Some(Vec::new()));
+    disk.write("/run/reboot-required.pkgs", "linux-base\nlibc6\nlinux-base\n");
+    assert_eq!(inspect().reboot_required, Some(vec!["libc6".to_owned(), "linux-base".to_owned()]));
+}
+
+#[test]
+fn docker_and_a_fixed_node_ip_are_reported() {
+    let disk = empty();
+    let inspect = || kilnd::commands::inspect::inspect(&disk.node()).expect("inspected");
+    disk.write(
+        "/var/lib/dpkg/status",
+        "Package: moby-engine\nStatus: install ok installed\nVersion: 19.03.14+azure-1\n\n\
+         Package: moby-containerd\nStatus: install ok installed\nVersion: 1.4.3+azure-1\n",
+    );
+    assert_eq!(inspect().runtime_version, "containerd://1.4.3", "Docker is installed and not used");
+    disk.write("/etc/default/kubelet", "KUBELET_FLAGS=--container-runtime=docker --node-ip=10.240.0.4\n");
+    assert_eq!(inspect().runtime_version, "docker://19.03.14");
+    let found: Vec<String> = inspect().node_ips.into_iter().map(|line| line.path).collect();
+    assert_eq!(found, ["/etc/default/kubelet"]);
+}
+
+#[test]
+fn node_config_in_custom_data_is_recognized() {
+    let document = r#"{"apiVersion":"kiln.dev/v1alpha1","kind":"NodeConfig","metadata":{"generation":1},"spec":{}}"#;
+    for (custom_data, is_node_config) in [(document, true), (r#"{"ignition":{}}"#, false), ("#cloud-config\n", false)] {
+        let disk = empty();
+        disk.write("/var/lib/kiln/custom-data", custom_data);
+        let found = kilnd::commands::inspect::inspect(&disk.node()).expect("inspected");
+        assert_eq!(found.node_config_in_custom_data, is_node_config, "{custom_data}");
+    }
+}
+
+#[test]
 fn text_and_json_output_show_no_secret() {
     let disk = donor();
     for args in [&["inspect"][..], &["inspect", "--output", "json"]] {

@@ -3,6 +3,7 @@
 use kiln_types::{CustomData, Inspection, JoinCredential, RecipeRunner, SecretPlace};
 
 use crate::machines::MachineView;
+use crate::world::pool::is_node_config;
 
 impl MachineView {
     /// Returns the inspection. It contains the bytes of custom data, which its JSON form omits.
@@ -22,9 +23,16 @@ impl MachineView {
             fstab: contents.fstab.clone(),
             join_credential: contents.join_credential.clone().unwrap_or_else(unknown),
             recipe_runners: self.recipe_runners(),
+            node_config_in_custom_data: custom_data
+                .bytes()
+                .and_then(|bytes| std::str::from_utf8(bytes.expose()).ok())
+                .is_some_and(is_node_config),
             custom_data,
             literal_host_names: contents.literal_host_names.clone(),
             static_addresses: contents.static_addresses.clone(),
+            node_ips: contents.node_ips.clone(),
+            installed_kernels: [&contents.kernel].into_iter().chain(&contents.installed_kernels).cloned().collect(),
+            reboot_required: contents.reboot_required.clone(),
             identity: contents.identity.keys().cloned().collect(),
             first_boot_unit: contents.first_boot_unit.clone(),
             cached_images: contents.cached_images.iter().cloned().collect(),

@@ -98,6 +98,79 @@ async fn clones_and_clones_of_clones_have_distinct_identities() {
 }
 
 #[tokio::test]
+async fn machines_join_only_with_the_document_of_their_pool() {
+    let document = r#"{"kind": "NodeConfig"}"#;
+    for (place, without) in [
+        ("userData", json!({"userData": null})),
+        ("customData", json!({"osProfile": {"customData": "I2Nsb3VkLWNvbmZpZwo="}})),
+    ] {
+        let client =
+            client_for(&format!("pools: [{{name: p, {place}: '{document}', contents: {{firstBootUnit: '1'}}}}]"));
+        assert_eq!(machine(&client, "p000000").cannot_join, None, "{place}");
+        let image = json!({"storageProfile": {"imageReference": {"id": snapshot(&client, 0, "1.0.0")}}});
+        let change = |profile: &Value| {
+            client
+                .sim
+                .change_scale_set("p", &json!({"properties": {"virtualMachineProfile": profile}}))
+                .expect("a model");
+        };
+        change(&image);
+        client.sim.scale("p", 2).expect("a clone");
+        assert_eq!(machine(&client, "p000001").cannot_join, None, "{place}");
+        change(&without);
+        client.sim.scale("p", 3).expect("a clone without its document");
+        let lost = machine(&client, "p000002").cannot_join.unwrap_or_default();
+        assert!(lost.contains("no NodeConfig found"), "{place}: {lost}");
+        restart(&client, 1);
+        assert_eq!(machine(&client, "p000001").cannot_join, None, "{place}: it has joined before");
+    }
+}
+
+#[tokio::test]
+async fn machines_join_only_with_outbound_access() {
+    let client = client_for(
+        "resources:
+- {path: Microsoft.Network/virtualNetworks/n/subnets/private, body: {properties: {defaultOutboundAccess: false}}}
+- {path: Microsoft.Network/virtualNetworks/n/subnets/plain, body: {properties: {}}}
+- {path: Microsoft.Network/virtualNetworks/n/subnets/nat, body: {properties: {defaultOutboundAccess: false, natGateway: {id: /nat}}}}
+pools: [{name: p, customData: '#!/bin/sh join'}]
+",
+    );
+    let network = client.compute("x").replace("Microsoft.Compute/x", "Microsoft.Network");
+    let pool = |name: &str| json!({"id": format!("{network}/loadBalancers/lb/backendAddressPools/{name}")});
+    let rule = |name: &str, snat: bool| json!([{"name": "r", "properties": {"backendAddressPool": pool(name), "disableOutboundSnat": !snat}}]);
+    let balancer = json!({"location": "westus2", "properties": {
+        "frontendIPConfigurations": [{"name": "f", "properties": {"publicIPAddress": {"id": "/ip"}}}],
+        "outboundRules": rule("out", false),
+        "loadBalancingRules": [rule("in", false)[0], rule("snat", true)[0]],
+    }});
+    client.done(client.put(&format!("{network}/loadBalancers/lb"), "2023-09-01", &balancer));
+    let mut capacity = 1;
+    let mut joins = |subnet: &str, pools: &[&str], more: Value| {
+        let mut address = json!({"subnet": {"id": format!("{network}/virtualNetworks/n/subnets/{subnet}")},
+            "loadBalancerBackendAddressPools": pools.iter().map(|name| pool(name)).collect::<Vec<_>>()});
+        if let (Some(address), Value::Object(more)) = (address.as_object_mut(), more) {
+            address.extend(more);
+        }
+        let profile = json!({"networkProfile": {"networkInterfaceConfigurations": [
+            {"name": "nic", "properties": {"primary": true, "ipConfigurations": [{"name": "ip", "properties": address}]}},
+        ]}});
+        let patch = json!({"properties": {"virtualMachineProfile": profile}});
+        client.sim.change_scale_set("p", &patch).expect("a model");
+        capacity += 1;
+        client.sim.scale("p", capacity).expect("one more");
+        machine(&client, &format!("p{:06}", capacity - 1)).cannot_join.is_none()
+    };
+    assert!(joins("plain", &[], json!({})), "default outbound access");
+    assert!(!joins("plain", &["in"], json!({})), "none behind a load balancer without outbound rules");
+    assert!(!joins("private", &[], json!({})));
+    assert!(joins("private", &["in", "out"], json!({})));
+    assert!(joins("private", &["snat"], json!({})));
+    assert!(joins("nat", &["in"], json!({})));
+    assert!(joins("private", &[], json!({"publicIPAddressConfiguration": {"name": "a"}})));
+}
+
+#[tokio::test]
 async fn clone_without_the_unit_has_the_donors_name() {
     let client = client_for("pools: [{name: p, customData: '#!/bin/sh join'}]");
     recipe(&client, &snapshot(&client, 0, "1.0.0"));

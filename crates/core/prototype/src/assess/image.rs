@@ -84,14 +84,17 @@ pub(super) fn delete_snapshot(run: &Run, observed: &Observed) -> Assessed {
 
 pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
     let create = || {
+        let mut tags = run.header.options.tags.clone();
+        tags.insert(CLAIM_TAG.to_owned(), run.id.to_string());
         Assessment::act(Action::CreateCanary(Canary {
             name: run.header.canary.clone(),
             pool: run.header.pool.clone(),
             definition: run.header.definition.name.clone(),
             number: run.header.version.clone(),
-            tags: Tags::from([(CLAIM_TAG.to_owned(), run.id.to_string())]),
             // The engine fills in the secrets, which no decision needs.
             bootstrap: (run.header.join == JoinMode::Recipe).then(CanaryBootstrap::default),
+            custom_data: None,
+            tags,
         }))
     };
     // An earlier run of today may have included its version already.

@@ -36,8 +36,8 @@ pub(super) fn include(run: &Run, observed: &Observed) -> Assessed {
     }
 }
 
-/// Sets image and custom data in one write. Everything that the image needs of the custom data is on its disk, unless clones join by the
-/// recipe: then its bootstrap stays.
+/// Sets image and custom data in one write. Everything that the image needs of the custom data is on its disk, with two exceptions: clones
+/// that join by the recipe run its bootstrap, and a clone forgets its donor's NodeConfig and looks for its own.
 pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     let pool = observed.pool()?;
     if let Some(failed) = claimed_by_another(run, pool) {
@@ -56,7 +56,7 @@ pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     if is_set {
         return Ok(Assessment::done());
     }
-    let custom_data = (!keeps_bootstrap(run)).then(|| Secret::new(NO_OP_CUSTOM_DATA));
+    let custom_data = (!keeps_custom_data(run)).then(|| Secret::new(NO_OP_CUSTOM_DATA));
     Ok(set_recipe(pool, RecipeChange { image: Some(wanted), custom_data }))
 }
 
@@ -65,9 +65,17 @@ fn keeps_bootstrap(run: &Run) -> bool {
     run.header.join == JoinMode::Recipe
 }
 
+/// Whether new nodes need the pool's custom data: as their bootstrap, or as their NodeConfig.
+fn keeps_custom_data(run: &Run) -> bool {
+    keeps_bootstrap(run) || run.header.keeps_custom_data
+}
+
 /// For a pool whose model named the image definition before the run, set by someone else or by a run that ended in between. ARM never
 /// returns custom data, so the tag records that it was replaced.
 pub(super) fn strip_data(run: &Run, observed: &Observed) -> Assessed {
+    if run.header.keeps_custom_data {
+        return Ok(Assessment::done_because("the custom data is the NodeConfig of new nodes"));
+    }
     if keeps_bootstrap(run) || run.step(Step::Model).is_some_and(|model| model.attempts > 0 && !model.refused) {
         return Ok(Assessment::done());
     }

@@ -36,7 +36,7 @@ fn first() -> World {
         definitions: Vec::new(),
         versions: Vec::new(),
         original: OriginalState::CanBeSaved,
-        options: RunOptions::default(),
+        options: crate::sample::options(),
         gallery_exists: false,
         route: Route::Full,
         durations: Durations::default(),

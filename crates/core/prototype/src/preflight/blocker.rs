@@ -94,13 +94,21 @@ pub enum BlockerKind {
     /// A mount that clones lack delays their boot.
     Fstab,
     StaticAddress,
+    /// The kubelet of the donor has a fixed address.
+    NodeIp,
     /// The donor's unit files contain its own name.
     HostName,
+    /// The donor's container runtime is not containerd.
+    Runtime,
+    /// The donor has patches that only a reboot activates.
+    PendingReboot,
     JoinCredential,
     /// The canary would lack the secret parts of the recipe that clones join by.
     CanarySecrets,
     /// The original recipe cannot be saved.
     Original,
+    /// The protected settings of an extension of the original recipe are not known.
+    ProtectedSettings,
     /// Instance and pool have different security types.
     SecurityDiffers,
     /// No version of this security type can be created from a snapshot.
@@ -132,7 +140,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 34] = [
+const TABLE: [Text; 38] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -303,11 +311,32 @@ const TABLE: [Text; 34] = [
         "configure the address by DHCP",
     ),
     text(
+        Kind::NodeIp,
+        "node-ip",
+        Never,
+        "every clone would register with the donor's address",
+        "remove `--node-ip` there and restart the kubelet: without it the kubelet uses the machine's own address",
+    ),
+    text(
         Kind::HostName,
         "host-name",
         Never,
         "every clone would use the donor's name",
         "use `%H` or `$(hostname)` there",
+    ),
+    text(
+        Kind::Runtime,
+        "runtime",
+        Never,
+        "kiln only knows how to reset the state of containerd on a clone",
+        "use a node that runs containerd",
+    ),
+    text(
+        Kind::PendingReboot,
+        "pending-reboot",
+        Never,
+        "clones would boot software that the donor has never run",
+        "reboot the donor, or use another node",
     ),
     text(
         Kind::JoinCredential,
@@ -329,6 +358,13 @@ const TABLE: [Text; 34] = [
         LostOriginal,
         "without it `rollback --to original` is impossible",
         "keep the recipe with the tool that created the pool and use `--no-original`",
+    ),
+    text(
+        Kind::ProtectedSettings,
+        "protected-settings",
+        LostOriginal,
+        "Azure never returns them, so `rollback --to original` would restore the extension without its command",
+        "give them with `--protected-settings` or `--protected-settings-secret` (`{}` if there are none), or use `--no-original`",
     ),
     text(
         Kind::SecurityDiffers,
@@ -461,7 +497,8 @@ mod tests {
                 (Kind::Managed, ManagedPool),
                 (Kind::PoolOfOne, EmptyPool),
                 (Kind::SamePatch, RejectedPatch),
-                (Kind::Original, LostOriginal)
+                (Kind::Original, LostOriginal),
+                (Kind::ProtectedSettings, LostOriginal)
             ]
         );
     }

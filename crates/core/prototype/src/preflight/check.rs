@@ -11,6 +11,7 @@ use super::blocker::{Blocker, BlockerKind as Kind};
 use super::definition::{DefinitionChoice, DefinitionRequirements, MAX_NAME, choose_definition};
 use super::input::{OriginalState, PreflightInput};
 use crate::join::choose_join;
+use super::pending_reboot::pending_reboot;
 use crate::latest::version_of;
 use crate::provenance::ancestors_of;
 use crate::rollback::{self, PatchLevel, Pause, RejectedEvidence, same_patch};
@@ -115,8 +116,20 @@ fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         when(!jobs.is_empty(), Kind::Kamino, format!("kamino is running ({})", jobs.join(", "))),
         when(!missing.is_empty(), Kind::Permission, format!("missing permissions: {}", missing.join(", "))),
         original,
+        protected_settings(input),
     ];
     blockers.into_iter().flatten().collect()
+}
+
+/// The script extensions that the run would remove for good, because their protected settings are not known.
+fn protected_settings(input: &PreflightInput<'_>) -> Option<Blocker> {
+    let given = &input.options.protected_settings_of;
+    let is_given = |name: &str| given.iter().any(|given| given.eq_ignore_ascii_case(name));
+    let lost = input.pool.recipe.extensions.iter().filter(|extension| extension.loses_protected_settings());
+    let lost: Vec<String> =
+        lost.filter(|extension| !is_given(&extension.name)).map(|extension| format!("`{}`", extension.name)).collect();
+    let found = format!("the run removes extension {}, which may have protected settings", lost.join(", "));
+    when(!lost.is_empty(), Kind::ProtectedSettings, found)
 }
 
 /// The program that owns the pool, by the labels, annotations and tags that it sets.
@@ -247,6 +260,8 @@ fn inspection_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     let free = (disk.free_bytes().saturating_mul(100)).checked_div(disk.size_bytes).unwrap_or(0);
     let delaying = inspection.fstab.iter().filter(|entry| entry.holds_up_a_clone());
     let mounts: Vec<&str> = delaying.map(|entry| entry.mount_point.as_str()).collect();
+    let runtime = [&inspection.runtime_version, &input.node.system.runtime];
+    let is_other = |runtime: &&&String| runtime.contains("://") && !runtime.starts_with("containerd://");
     let blockers = [
         when(
             full,
@@ -255,7 +270,10 @@ fn inspection_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         ),
         when(!mounts.is_empty(), Kind::Fstab, format!("mounted by UUID without `nofail`: {}", mounts.join(", "))),
         in_files(&inspection.static_addresses, Kind::StaticAddress, "a static address"),
+        in_files(&inspection.node_ips, Kind::NodeIp, "a fixed `--node-ip`"),
         in_files(&inspection.literal_host_names, Kind::HostName, "its own name"),
+        runtime.iter().find(is_other).map(|runtime| Kind::Runtime.found(format!("the donor runs {runtime}"))),
+        pending_reboot(inspection).map(|found| Kind::PendingReboot.found(found)),
         join_blocker(input, inspection),
     ];
     blockers.into_iter().flatten().collect()

@@ -1,5 +1,5 @@
 use kiln_types::{
-    CustomData, Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool,
+    CustomData, Extension, Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool,
     Protection, Readiness, SecretBytes, parse_fstab,
 };
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::diff::VersionFacts;
 use crate::run::RunOptions;
 use crate::sample::{
-    definition, definition_name, disk, exact, inspection, instance, marketplace, node, pool, tags, version,
+    definition, definition_name, disk, exact, inspection, instance, marketplace, node, options, pool, tags, version,
 };
 
 struct World {
@@ -43,7 +43,7 @@ fn world() -> World {
         own_node: "elsewhere".into(),
         kamino: Vec::new(),
         missing: Vec::new(),
-        options: RunOptions::default(),
+        options: options(),
         definition_name: definition_name(),
     }
 }
@@ -191,6 +191,59 @@ fn own_node_blocks() {
 fn windows_node_and_windows_pool_block() {
     assert_eq!(blocker(|w| w.node.system.operating_system = "windows".into()), Kind::Windows);
     assert_eq!(blocker(|w| w.pool.operating_system = OperatingSystem::Windows), Kind::Windows);
+}
+
+#[test]
+fn donor_with_patches_that_wait_for_a_reboot_blocks() {
+    let required = Some(vec!["libc6".into()]);
+    assert_eq!(inspection_blocker(|donor| donor.reboot_required = required), Kind::PendingReboot);
+    let newer = "5.4.0-1103-azure";
+    assert_eq!(inspection_blocker(|donor| donor.installed_kernels.push(newer.into())), Kind::PendingReboot);
+}
+
+#[test]
+fn donor_with_another_runtime_than_containerd_blocks() {
+    assert_eq!(blocker(|w| w.node.system.runtime = "docker://19.3.14".into()), Kind::Runtime);
+    assert_eq!(inspection_blocker(|donor| donor.runtime_version = "docker://19.3.14".into()), Kind::Runtime);
+    assert!(report(|w| w.inspection.as_mut().unwrap().runtime_version = "unknown".into()).is_clear());
+}
+
+#[test]
+fn donor_with_a_fixed_node_ip_blocks() {
+    let line = FileLine { path: "/etc/default/kubelet".into(), line: "--node-ip=10.0.0.4".into() };
+    assert_eq!(inspection_blocker(|donor| donor.node_ips = vec![line]), Kind::NodeIp);
+}
+
+#[test]
+fn script_extension_whose_protected_settings_are_not_known_blocks() {
+    let script = |w: &mut World| {
+        w.pool.recipe.extensions = vec![Extension {
+            name: "vmssCSE".into(),
+            publisher: "Microsoft.Azure.Extensions".into(),
+            kind: "CustomScript".into(),
+            may_have_hidden_settings: true,
+            ..Extension::default()
+        }];
+        w.options.protected_settings_of.clear();
+    };
+    let blocked = report(script);
+    assert_eq!(blocked.blockers[0].kind, Kind::ProtectedSettings);
+    assert!(blocked.to_string().contains("extension `vmssCSE`"), "{blocked}");
+    let accepted = report(|w| {
+        script(w);
+        w.options.no_original = true;
+    });
+    assert!(accepted.is_clear() && matches!(&accepted.warnings[..], [Warning::Accepted(_)]), "{accepted:?}");
+    let given = |change: &dyn Fn(&mut World)| {
+        report(|w| {
+            script(w);
+            change(w);
+        })
+    };
+    assert!(given(&|w| w.options.protected_settings_of = ["VMSScse".to_owned()].into()).is_clear());
+    let vault = r#"{"protectedSettingsFromKeyVault":{"secretUrl":"u"}}"#;
+    assert!(given(&|w| w.pool.recipe.extensions[0].others = Some(vault.into())).is_clear());
+    assert!(given(&|w| w.pool.recipe.extensions[0].kind = "AADSSHLoginForLinux".into()).is_clear());
 }
 
 #[test]

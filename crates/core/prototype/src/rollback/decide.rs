@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use kiln_types::{ImageDefinition, ImageVersion, Instance, Pool, RegionProgress, Tags, VersionNumber, VersionState};
+use kiln_types::{
+    ImageDefinition, ImageVersion, Instance, Pool, ProtectedSettings, RegionProgress, Tags, VersionNumber, VersionState,
+};
 
 use super::patch::Fingerprint;
 use super::pause::Pause;
@@ -41,6 +43,8 @@ pub struct RollbackRequest {
     pub after: Option<Date>,
     pub who: String,
     pub at: Timestamp,
+    /// For the extensions of the original recipe.
+    pub protected_settings: ProtectedSettings,
 }
 
 /// The state of the pool.

@@ -9,8 +9,7 @@ use crate::donor::{DonorInput, DonorRules, choose};
 use crate::latest::latest;
 use crate::preflight::{OriginalState, PreflightInput, check};
 use crate::provenance::{Provenance, ancestors_of};
-use crate::run::RunOptions;
-use crate::sample::{definition, definition_name, disk, exact, inspection, instance, node, number, pool};
+use crate::sample::{definition, definition_name, disk, exact, inspection, instance, node, number, options, pool};
 
 const GOOD: &str = "2026.11.08";
 const BAD: &str = "2026.11.15";
@@ -52,6 +51,7 @@ impl Fleet {
 
     fn roll_back(&mut self, after: Option<&str>) {
         let request = RollbackRequest {
+            protected_settings: kiln_types::ProtectedSettings::default(),
             to: RollbackTarget::Previous,
             delete: false,
             reason: "packets are lost".into(),
@@ -117,7 +117,7 @@ impl Fleet {
                 own_run: None,
                 kamino_jobs: &[],
                 missing_permissions: &[],
-                options: &RunOptions::default(),
+                options: &options(),
                 today: day,
             })
             .is_clear()

@@ -274,6 +274,7 @@ pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) 
             tags: Tags::new(),
         },
         snapshot: names::snapshot(&pool.name).unwrap(),
+        keeps_custom_data: false,
         canary: CanaryName::from_run("r1").unwrap(),
         tags: Tags::from([(BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
     }

@@ -126,6 +126,7 @@ fn kiln_values() -> Vec<Row> {
         row(sets::update, "kiln.allowManagedPool", json!(true), Words("--allow-managed-pool")),
         row(sets::update, "kiln.allowRejectedPatch", json!(true), Words("--allow-rejected-patch")),
         row(sets::update, "kiln.noOriginal", json!(true), Words("--no-original")),
+        row(sets::update, "kiln.protectedSettingsSecret", json!("ns/name"), Words("--protected-settings-secret ns/name")),
         row(sets::update, "kiln.tags", json!({"a": "b", "c": "d"}), Words("--tags a=b --tags c=d")),
         row(sets::update, "kiln.diskEncryptionSet", json!("/subscriptions/x"), Words("--disk-encryption-set /subscriptions/x")),
         row(sets::auto, "kiln.ignoreNodes", json!(["n1", "n2"]), Words("--ignore-nodes n1 --ignore-nodes n2")),

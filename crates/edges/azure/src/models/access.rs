@@ -6,6 +6,7 @@ use kiln_types::{Grant, Linked};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::load_balancer::balancer_of;
 use super::or_default;
 use crate::role;
 
@@ -52,6 +53,9 @@ fn walk(key: &str, value: &Value, found: &mut BTreeSet<Linked>) {
             };
             if let (Some(action), Some(id)) = (action, object.get("id").and_then(Value::as_str)) {
                 link(action, id);
+                if let Some(balancer) = balancer_of(id).filter(|_| action == role::JOIN_BACKEND_POOL) {
+                    link(role::READ_LOAD_BALANCER, balancer);
+                }
             }
             if key == "userAssignedIdentities" {
                 object.keys().for_each(|id| link(role::ASSIGN_IDENTITY, id));

@@ -12,14 +12,15 @@ use super::extension::ExtensionPut;
 use super::image_reference::ImageReference;
 use super::{Reference, or_default, strings};
 
-/// The part of a pool's model that its canary copies. Load balancers, public addresses, spare capacity and automatic policies are left out
-/// on purpose.
+/// The part of a pool's model that its canary copies. Inbound load balancer pools, public addresses, spare capacity and automatic policies
+/// are left out on purpose. Outbound pools are kept, see [`Template::keep_backend_pools`].
 #[derive(Deserialize)]
 pub(crate) struct Template {
     location: String,
     #[serde(default, deserialize_with = "strings")]
     zones: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
     sku: Sku,
     plan: Option<Value>,
     identity: Option<Identity>,
@@ -62,6 +63,7 @@ struct Profile {
     storage_profile: Storage,
     network_profile: Network,
     security_profile: Option<Value>,
+    /// In base64. Azure returns it only with `$expand=userData`.
     user_data: Option<String>,
 }
 
@@ -131,6 +133,8 @@ struct AddressProperties {
     subnet: Option<Reference>,
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     application_security_groups: Vec<Reference>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    load_balancer_backend_address_pools: Vec<Reference>,
     #[serde(rename = "privateIPAddressVersion", skip_serializing_if = "Option::is_none")]
     private_ip_address_version: Option<String>,
 }
@@ -197,6 +201,47 @@ struct PutExtensions {
     extensions: Vec<ExtensionPut>,
 }
 
+impl Template {
+    /// The backend pools of all interfaces, by id.
+    pub(crate) fn backend_pools(&self) -> impl Iterator<Item = &str> {
+        let interfaces = &self.properties.virtual_machine_profile.network_profile.network_interface_configurations;
+        let addresses = interfaces.iter().flat_map(|interface| &interface.properties.ip_configurations);
+        addresses.flat_map(|one| &one.properties.load_balancer_backend_address_pools).map(|pool| pool.id.as_str())
+    }
+
+    /// Removes the canary from all other backend pools, so that it receives no traffic. In many clusters the outbound pools are a
+    /// machine's only way out of its subnet.
+    pub(crate) fn keep_backend_pools(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let network = &mut self.properties.virtual_machine_profile.network_profile;
+        for interface in &mut network.network_interface_configurations {
+            for address in &mut interface.properties.ip_configurations {
+                address.properties.load_balancer_backend_address_pools.retain(|pool| is_kept(&pool.id));
+            }
+        }
+    }
+}
+
+/// Azure's limit of tags per resource.
+const MAX_TAGS: usize = 50;
+
+/// The canary's own tags, and the pool's as far as they fit: policies may require them. Tags by which kiln, AKS or the cluster autoscaler
+/// recognises a pool are left out, because the canary is not one.
+fn tags(canary: &Canary, pool: Tags) -> Tags {
+    const OF_POOLS: [&str; 3] = ["kiln-", "aks-managed-", "cluster-autoscaler-"];
+    let mut tags = canary.tags.clone();
+    tags.insert(CANARY_TAG.to_owned(), canary.pool.as_str().to_owned());
+    for (name, value) in pool {
+        let lower = name.to_ascii_lowercase();
+        let is_copied = !OF_POOLS.iter().any(|prefix| lower.starts_with(prefix))
+            && !lower.starts_with("k8s.io_cluster-autoscaler")
+            && !["min", "max"].contains(&lower.as_str());
+        if is_copied && tags.len() < MAX_TAGS && !tags.keys().any(|own| own.eq_ignore_ascii_case(&name)) {
+            tags.insert(name, value);
+        }
+    }
+    tags
+}
+
 impl CanaryPut {
     /// The body of a canary's scale set. An error names the field that is not valid JSON.
     pub(crate) fn new(
@@ -205,13 +250,13 @@ impl CanaryPut {
         template: Template,
         extensions: &[Extension],
     ) -> Result<Self, &'static str> {
-        let mut tags = canary.tags.clone();
-        tags.insert(CANARY_TAG.to_owned(), canary.pool.as_str().to_owned());
+        let tags = tags(canary, template.tags);
         let Properties { single_placement_group, platform_fault_domain_count, virtual_machine_profile: profile } =
             template.properties;
         let mut copied: Vec<ExtensionPut> =
             extensions.iter().filter(|e| is_copyable(e)).map(ExtensionPut::for_canary).collect();
-        let custom_data = canary.bootstrap.as_ref().and_then(|bootstrap| bootstrap.custom_data.as_ref());
+        let bootstrap = canary.bootstrap.as_ref().and_then(|bootstrap| bootstrap.custom_data.as_ref());
+        let custom_data = canary.custom_data.as_ref().or(bootstrap);
         if let Some(bootstrap) = &canary.bootstrap {
             for script in extensions.iter().filter(|extension| extension.is_custom_script()) {
                 // Without an order, as the other extensions of a canary.
@@ -294,8 +339,9 @@ mod tests {
     }
 
     fn put_with(bootstrap: Option<CanaryBootstrap>) -> Value {
-        let template: Template = serde_json::from_value(json!({
+        let mut template: Template = serde_json::from_value(json!({
             "location": "westus2", "zones": ["1"],
+            "tags": {"team": "ml", "KILN-RUN": "", "kiln-recipe": "image", "cluster-autoscaler-enabled": "true", "min": "1"},
             "sku": {"name": "Standard_D2s_v3", "tier": "Standard", "capacity": 10},
             "identity": {"type": "UserAssigned", "userAssignedIdentities": {"/subscriptions/s/i": {"principalId": "p", "clientId": "c"}}},
             "properties": {
@@ -308,10 +354,11 @@ mod tests {
                         "primary": true, "enableIPForwarding": true, "dnsSettings": {"dnsServers": ["10.0.0.4"]},
                         "ipConfigurations": [{"name": "ip", "properties": {
                             "subnet": {"id": "/subnet"}, "applicationSecurityGroups": [{"id": "/asg"}],
-                            "loadBalancerBackendAddressPools": [{"id": "/lb"}],
+                            "loadBalancerBackendAddressPools": [{"id": "/lb/in"}, {"id": "/lb/out"}],
                             "publicIPAddressConfiguration": {"name": "public"}
                         }}]
                     }}]},
+                    "userData": "e30=",
                     "priority": "Spot"
                 }
             }
@@ -322,9 +369,12 @@ mod tests {
             pool: "pool".parse().unwrap(),
             definition: kiln_types::DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() },
             number: "2026.11.15".parse().unwrap(),
+            custom_data: None,
             tags: Tags::from([("kiln-run".to_owned(), "r1".to_owned())]),
             bootstrap,
         };
+        assert_eq!(template.backend_pools().collect::<Vec<_>>(), ["/lb/in", "/lb/out"]);
+        template.keep_backend_pools(|pool| pool == "/lb/out");
         let extensions = [
             extension("cse", "Microsoft.Azure.Extensions", "CustomScript", false),
             extension("vault", "Microsoft.Azure.KeyVault", "KeyVaultForLinux", true),
@@ -338,7 +388,7 @@ mod tests {
     fn canary_has_one_instance_of_the_exact_version_and_receives_no_traffic() {
         let put = put();
         assert_eq!(put["sku"]["capacity"], 1);
-        assert_eq!(put["tags"], json!({"kiln-run": "r1", "kiln-canary-of": "pool"}));
+        assert_eq!(put["tags"], json!({"kiln-run": "r1", "kiln-canary-of": "pool", "team": "ml"}));
         let profile = &put["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["imageReference"], json!({"id": "/exact"}));
         assert_eq!(profile["osProfile"]["customData"], "I2Nsb3VkLWNvbmZpZwo=");
@@ -348,7 +398,7 @@ mod tests {
         );
         let text = put.to_string();
         for absent in [
-            "/lb",
+            "/lb/in",
             "public",
             "Spot",
             "Automatic",
@@ -368,12 +418,14 @@ mod tests {
         assert_eq!(profile["storageProfile"]["dataDisks"][0]["diskSizeGB"], 64, "fstab may name it");
         let interface = &profile["networkProfile"]["networkInterfaceConfigurations"][0]["properties"];
         assert_eq!(interface["enableIPForwarding"], true);
+        assert_eq!(profile["userData"], "e30=", "its NodeConfig may be there");
         assert_eq!(interface["dnsSettings"]["dnsServers"][0], "10.0.0.4");
         let address = &interface["ipConfigurations"][0]["properties"];
         assert_eq!(
             (&address["subnet"]["id"], &address["applicationSecurityGroups"][0]["id"]),
             (&json!("/subnet"), &json!("/asg"))
         );
+        assert_eq!(address["loadBalancerBackendAddressPools"], json!([{"id": "/lb/out"}]), "often the only way out");
     }
 
     #[test]

@@ -131,6 +131,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
         pool: pool.clone(),
         definition: definition.clone(),
         number: day(),
+        custom_data: None,
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
         bootstrap: None,
     };

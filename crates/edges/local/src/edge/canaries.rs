@@ -35,10 +35,10 @@ impl<P: MachineRunner> Local<P> {
                 members: BTreeSet::from([0]),
                 model: 1,
                 image,
-                // As in the recipe after the run: the pool's own, or the image must bring its configuration itself.
+                // As in the recipe after the run: the pool's own bootstrap or its NodeConfig, or the image must bring its configuration itself.
                 custom_data: match wanted.bootstrap {
                     Some(_) => tested.custom_data,
-                    None => Some(StoredSecret(Secret::new(NO_OP_CUSTOM_DATA))),
+                    None => Some(StoredSecret(wanted.custom_data.unwrap_or_else(|| Secret::new(NO_OP_CUSTOM_DATA)))),
                 },
                 tags,
                 deleting: false,

@@ -147,6 +147,7 @@ async fn refresh_replaces_older_nodes_and_rollback_restores_the_original_image()
     assert_eq!(setup.layers(), 3, "disks of removed machines are left");
 
     let back = RollbackRequest {
+        protected_settings: kiln_types::ProtectedSettings::default(),
         to: RollbackTarget::Original,
         delete: false,
         reason: "a test".to_owned(),

@@ -241,6 +241,7 @@ pub(crate) fn canary(number: &str) -> Canary {
         pool: pool(),
         definition: line(),
         number: number.parse().unwrap(),
+        custom_data: None,
         tags: Tags::new(),
         bootstrap: None,
     }

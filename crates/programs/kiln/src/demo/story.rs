@@ -68,10 +68,15 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
     })
 }
 
+/// The demo knows the protected settings of its pool's script.
+fn options() -> RunOptions {
+    RunOptions { protected_settings_of: ["vmssCSE".to_owned()].into(), ..RunOptions::default() }
+}
+
 async fn run(world: &World, donor: u32, pace: Pace) -> Result<(RunReport, Arc<Narrator>), Failure> {
     let narrator = Arc::new(Narrator::new(pace, world.quiet.clone()));
     let context = world.context(narrator.clone())?;
-    let request = RunRequest { node: world.node(donor)?, options: RunOptions::default() };
+    let request = RunRequest { node: world.node(donor)?, options: options() };
     let report = update(&context, &request).await.map_err(Failure::failed)?;
     narrator.pass("done");
     Ok((report, narrator))

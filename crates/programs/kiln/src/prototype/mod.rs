@@ -6,6 +6,7 @@ mod queries;
 mod reporter;
 mod run_args;
 mod runs;
+mod settings_args;
 pub(crate) mod values;
 mod verbs;
 

@@ -39,7 +39,8 @@ pub(crate) async fn check_access(session: &Session<impl Factory>, verb: &CheckAc
 }
 
 pub(crate) async fn plan(session: &Session<impl Factory>, verb: &Plan) -> Result<(), Failure> {
-    let request = RunRequest { node: verb.target_node.clone(), options: verb.run.options() };
+    let request =
+        RunRequest { node: verb.target_node.clone(), options: verb.run.options(&session.context.cluster).await? };
     let plan = kiln_engine::plan(&session.context, &request, !verb.no_inspect).await;
     let plan = plan.map_err(|error| failure(&error))?;
     session.print(&plan.to_string(), &plan)?;
@@ -69,6 +70,7 @@ pub(crate) async fn rollback(session: &Session<impl Factory>, verb: &Rollback) -
         reason: verb.reason.clone().unwrap_or_else(|| "rolled back by a person".to_owned()),
         after: verb.after,
         who: context.who.clone(),
+        protected_settings: verb.settings.read(&context.cluster).await?,
         // Whole seconds, because a tag has little room.
         at: Timestamp::from_second(now.as_second()).unwrap_or(now),
     };

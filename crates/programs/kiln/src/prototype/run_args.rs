@@ -4,10 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use kiln_kubernetes::Cluster;
 use kiln_prototype::history::MaxHistory;
 use kiln_prototype::provenance::parse_tag;
 use kiln_prototype::run::RunOptions;
 use kiln_types::JoinMode;
+
+use super::settings_args::SettingsArgs;
+use crate::failure::Failure;
 
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
@@ -60,6 +64,8 @@ pub(crate) struct RunArgs {
     /// Accept that the original recipe cannot be saved, so that `rollback --to original` is impossible
     #[arg(long)]
     no_original: bool,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// Tags for the snapshot and the version
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_parser = parse_tag)]
     tags: Vec<(String, String)>,
@@ -75,8 +81,11 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(crate) fn options(&self) -> RunOptions {
-        RunOptions {
+    /// The options of a run. The protected settings are read to make sure that a rollback can read them too; they do not become part of
+    /// the options, which the journal keeps.
+    pub(crate) async fn options(&self, cluster: &Cluster) -> Result<RunOptions, Failure> {
+        let protected_settings_of = self.settings.read(cluster).await?.extensions();
+        Ok(RunOptions {
             max_history: self.max_history,
             grace_seconds: self.grace_period,
             force: self.force,
@@ -95,6 +104,8 @@ impl RunArgs {
             replicas: self.replicas,
             disk_encryption_set: self.disk_encryption_set.clone(),
             tags: self.tags.iter().cloned().collect(),
-        }
+            protected_settings_of,
+            protected_settings_secret: self.settings.secret(),
+        })
     }
 }

@@ -11,6 +11,7 @@ use kiln_kubernetes::Error as ClusterError;
 use kiln_prototype::donor::{Choice, DonorRules, NodeRow, SkipProblem};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::refresh::Budget;
+use kiln_prototype::step::Step;
 use kiln_types::{Factory, PoolName};
 use serde_json::{Value, json};
 
@@ -19,7 +20,8 @@ use super::verbs::{AutoUpdate, Refresh, Resume, Update};
 use crate::failure::{Failure, chain};
 
 pub(crate) async fn update(session: &Session<impl Factory>, verb: &Update) -> Result<(), Failure> {
-    let request = RunRequest { node: verb.target_node.clone(), options: verb.run.options() };
+    let request =
+        RunRequest { node: verb.target_node.clone(), options: verb.run.options(&session.context.cluster).await? };
     let report = kiln_engine::update(&session.context, &request).await.map_err(|error| failure(&error))?;
     finish(session, &[report])
 }
@@ -36,7 +38,7 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
             minimum_candidates: verb.minimum_candidates,
             maximum_image_age: verb.maximum_image_age,
         },
-        options: verb.run.options(),
+        options: verb.run.options(&session.context.cluster).await?,
         dry_run: verb.dry_run,
         max_skipped_nights: verb.max_skipped_nights,
         parallel: PARALLEL,
@@ -81,6 +83,7 @@ fn table(choice: &Choice) -> String {
 fn pool_json(report: &PoolReport) -> Value {
     let outcome = match &report.outcome {
         PoolOutcome::Skipped(reasons) => json!({"outcome": "skipped", "reasons": reasons}),
+        PoolOutcome::Blocked(reasons) => json!({"outcome": "blocked", "reasons": reasons}),
         PoolOutcome::WouldClone(node) => json!({"outcome": "wouldClone", "node": node}),
         PoolOutcome::Ran(run) => json!({"outcome": "ran", "run": to_json(run)}),
         PoolOutcome::Failed(error) => json!({"outcome": "failed", "reason": chain(error)}),
@@ -124,6 +127,10 @@ fn pool_failure(report: &PoolReport, allow_skipped: bool) -> Option<Failure> {
         outcome if outcome.is_success() => None,
         PoolOutcome::Ran(run) => Some(explain(code(&run.end), run)),
         PoolOutcome::Failed(error) => Some(failure(error)),
+        PoolOutcome::Blocked(_) => Some(
+            Failure::failed(format_args!("{}: no node can be the donor because of rejected versions", report.pool))
+                .hint("install newer patches on a node, or include a version again with `kiln prototype rollback --to VERSION`"),
+        ),
         PoolOutcome::Skipped(_) | PoolOutcome::WouldClone(_) => None,
     }
 }
@@ -194,6 +201,10 @@ fn explain(code: u8, report: &RunReport) -> Failure {
     let error = |text: &str| Failure::new(code, format_args!("{pool}: {text}"));
     match &report.end {
         RunEnd::Closed(Outcome::Completed { version }) => error(&format!("new nodes are created from {version}")),
+        RunEnd::Closed(Outcome::Failed { step: step @ Step::AwaitCanary, .. }) => {
+            error(&format!("the run failed at {step}; all holds are released and the version is not rejected"))
+                .hint("fix the problem above, then run the command again: it tests the version of today once more")
+        }
         RunEnd::Closed(Outcome::Failed { step, .. }) => error(&format!(
             "the run failed at {step}; all holds are released"
         ))
@@ -248,6 +259,9 @@ pub(crate) fn failure(error: &Error) -> Failure {
             failure.hint("`--target-node` expects the name of a node, as `kubectl get nodes` shows it")
         }
         Error::Interrupted { .. } => failure.hint("continue with `kiln prototype resume`"),
+        Error::NoProtectedSettings { .. } => failure.hint(
+            "give them with `--protected-settings` or `--protected-settings-secret`; `{}` if the extension has none",
+        ),
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));

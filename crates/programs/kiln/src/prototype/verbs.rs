@@ -8,6 +8,7 @@ use kiln_prototype::span::Span;
 use kiln_types::{NodeName, PoolName, VersionNumber};
 
 use super::run_args::RunArgs;
+use super::settings_args::SettingsArgs;
 use super::values::{annotation, day};
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +100,7 @@ pub(crate) struct Update {
       --last-patch-annotation weave.works/kured-most-recent-reboot-needed --dry-run
       Shows for every node why it is chosen or not, without starting a run.
 
-Pools without a donor are skipped with the reason; the exit code is 0.")]
+Pools without a donor are skipped with the reason; the exit code is 0, or 1 if only a rejected version is the reason.")]
 pub(crate) struct AutoUpdate {
     #[command(flatten)]
     pub(crate) pools: Pools,
@@ -164,6 +165,8 @@ pub(crate) struct Rollback {
     /// Reason, shown while the pool is paused
     #[arg(long, value_name = "TEXT", conflicts_with = "unpause")]
     pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
     /// Unpause the pool, and do nothing else
     #[arg(long)]
     pub(crate) unpause: bool,

@@ -21,6 +21,12 @@ pub(crate) const NOW: &str = "2026-11-16T01:00:00Z";
 /// A run takes seconds, even with a debug build on a busy machine. A command that takes longer than this hangs.
 const DEADLINE: Duration = Duration::from_mins(4);
 
+/// The file with the protected settings of the pool's script, which commands get unless they have other ones.
+const SETTINGS: &str = "settings.json";
+
+/// The command of the script.
+pub(crate) const COMMAND: &str = "run the secret script";
+
 /// A small pool that starts quickly.
 pub(crate) const SMALL: &str = "
 pools:
@@ -40,7 +46,7 @@ pub(crate) struct World {
     variables: BTreeMap<String, String>,
     runtime: Runtime,
     client: kube::Client,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 pub(crate) fn kiln() -> Kiln {
@@ -79,7 +85,9 @@ impl World {
         variables.insert("POD_NAME".to_owned(), "tests".to_owned());
         let runtime = Runtime::new().expect("a runtime");
         let client = runtime.block_on(connect(&variables["KUBECONFIG"]));
-        let world = Self { sim, variables, runtime, client, _folder: folder };
+        std::fs::write(folder.path().join(SETTINGS), format!(r#"{{"vmssCSE": {{"commandToExecute": "{COMMAND}"}}}}"#))
+            .expect("written");
+        let world = Self { sim, variables, runtime, client, folder };
         world.wait_until("all nodes are Ready", || {
             let nodes = world.nodes();
             !nodes.is_empty() && nodes.iter().all(is_ready)
@@ -91,6 +99,12 @@ impl World {
     pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut all = vec!["prototype"];
         all.extend(arguments);
+        let settings = self.folder.path().join(SETTINGS).display().to_string();
+        let takes_settings = arguments.first().is_some_and(|verb| ["update", "auto-update", "plan"].contains(verb))
+            || arguments.contains(&"original");
+        if takes_settings && !arguments.iter().any(|argument| argument.starts_with("--protected-settings")) {
+            all.extend(["--protected-settings", &settings]);
+        }
         if !arguments.contains(&"--now") {
             all.extend(["--now", NOW]);
         }
@@ -103,8 +117,8 @@ impl World {
     #[track_caller]
     pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
         let finished = testkit::run(self.command(arguments), DEADLINE);
-        // The client secret, and the custom data, which has a token in a real pool.
-        for secret in [self.sim.key("clientSecret"), "join the cluster"] {
+        // The client secret, the custom data, which has a token in a real pool, and the protected settings.
+        for secret in [self.sim.key("clientSecret"), "join the cluster", COMMAND] {
             let output = format!("{}{}{}", finished.stdout, finished.stderr, self.journal());
             assert!(!output.contains(secret), "a secret is shown: {finished}");
         }

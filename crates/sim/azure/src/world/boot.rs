@@ -13,7 +13,7 @@ use kiln_types::{
 use super::World;
 use super::contents::{Contents, Disk, default_credential};
 use super::contents_spec::Defect;
-use super::pool::PoolSpec;
+use super::pool::{DocumentSource, PoolSpec};
 use super::profile::{Profile, StageCondition};
 
 /// The booting VM.
@@ -27,6 +27,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) first: bool,
     /// In base64.
     pub(crate) custom_data: Option<&'a str>,
+    /// In base64.
+    pub(crate) user_data: Option<&'a str>,
+    /// Why it has no outbound access.
+    pub(crate) no_outbound: Option<String>,
     /// Whether a Custom Script extension runs at first boot.
     pub(crate) script: bool,
     /// The pool of the world file that the disk was created for.
@@ -60,6 +64,11 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> BootResult {
     let script = machine.first && machine.script;
     let contents = disk.change();
     contents.logs += 1;
+    contents.reboot_required = None;
+    if let Some(newest) = contents.installed_kernels.pop() {
+        contents.kernel = newest;
+        contents.installed_kernels.clear();
+    }
     if contents.owner.is_empty() {
         first_boot(contents, machine);
     } else if contents.owner != machine.vm_id {
@@ -71,7 +80,9 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> BootResult {
             reset_identity(contents, machine);
         }
     }
-    let recipe = custom_data.is_some() || script;
+    let document = machine.pool.and_then(PoolSpec::document);
+    let user_data = machine.user_data.filter(|data| document == Some(DocumentSource::UserData) && has_effect(data));
+    let recipe = custom_data.is_some() || script || user_data.is_some();
     if recipe {
         let brought = machine.pool.and_then(|pool| pool.contents.join_credential.clone());
         contents.join_credential = Some(brought.unwrap_or_else(default_credential));
@@ -85,7 +96,14 @@ pub(crate) fn boot(disk: &mut Disk, machine: &Machine<'_>) -> BootResult {
     if let Some(pool) = machine.pool {
         install_updates(contents, pool, machine.profile);
     }
-    let cannot_join = check_join(contents, recipe, machine.revoked).err();
+    let has_document = match document {
+        Some(DocumentSource::UserData) => user_data.is_some(),
+        // The copy on the disk, which a clone removes before it looks for its own.
+        Some(DocumentSource::CustomData) => contents.custom_data.present(),
+        None => true,
+    };
+    let cannot_join = check_join(contents, recipe, has_document, machine.revoked).err();
+    let cannot_join = machine.no_outbound.clone().or(cannot_join);
     contents.joined |= cannot_join.is_none();
     let never_ready = contents
         .defects
@@ -186,12 +204,20 @@ fn install_updates(contents: &mut Contents, pool: &PoolSpec, profile: &Profile) 
 }
 
 /// Checks whether the kubelet can join with the credentials on the disk.
-fn check_join(contents: &Contents, recipe: bool, revoked: &BTreeSet<TokenId>) -> Result<(), String> {
+fn check_join(
+    contents: &Contents,
+    recipe: bool,
+    has_document: bool,
+    revoked: &BTreeSet<TokenId>,
+) -> Result<(), String> {
     if contents.joined {
         return Ok(());
     }
+    if !has_document {
+        return Err("no NodeConfig found: neither the custom data nor the user data has one".to_owned());
+    }
     match &contents.join_credential {
-        None => Err("the disk has no join credential: neither custom data nor a script wrote one".to_owned()),
+        None => Err("the disk has no join credential: no custom data, user data or script wrote one".to_owned()),
         Some(JoinCredential::BootstrapToken { token_id, .. }) if revoked.contains(token_id) => {
             Err(format!("bootstrap token `{token_id}` is revoked"))
         }
@@ -232,6 +258,8 @@ impl World {
             image: vm.image.as_deref().unwrap_or_default(),
             first: vm.boots == 0,
             custom_data: vm.custom_data.as_deref(),
+            user_data: vm.user_data.as_deref(),
+            no_outbound: self.missing_outbound(resource),
             script: vm.script,
             pool: self.pool(&disk.contents.pool),
             revoked: &self.meta.revoked_tokens,

@@ -39,6 +39,15 @@ pub struct Contents {
     pub literal_host_names: Vec<FileLine>,
     /// Files that configure a static address.
     pub static_addresses: Vec<FileLine>,
+    /// Files that give the kubelet a fixed address.
+    #[serde(default)]
+    pub node_ips: Vec<FileLine>,
+    /// Installed kernels that no boot has used yet.
+    #[serde(default)]
+    pub installed_kernels: Vec<String>,
+    /// The packages that requested a reboot.
+    #[serde(default)]
+    pub reboot_required: Option<Vec<String>>,
     /// The identity items on the disk, each with a value that identifies its machine.
     pub identity: BTreeMap<String, String>,
     /// The version of the first-boot unit, which resets the identity of a clone.
@@ -77,6 +86,9 @@ impl Default for Contents {
             custom_data: CustomData::absent(),
             literal_host_names: Vec::new(),
             static_addresses: Vec::new(),
+            node_ips: Vec::new(),
+            installed_kernels: Vec::new(),
+            reboot_required: None,
             identity: BTreeMap::new(),
             first_boot_unit: None,
             ancestry: Vec::new(),
@@ -128,7 +140,12 @@ impl Contents {
         set(&mut self.disk, with.disk.as_ref());
         set(&mut self.literal_host_names, with.literal_host_names.as_ref());
         set(&mut self.static_addresses, with.static_addresses.as_ref());
+        set(&mut self.node_ips, with.node_ips.as_ref());
+        set(&mut self.installed_kernels, with.installed_kernels.as_ref());
         set(&mut self.secrets, with.secrets.as_ref());
+        if with.reboot_required.is_some() {
+            self.reboot_required.clone_from(&with.reboot_required);
+        }
         set(&mut self.defects, with.defects.as_ref());
         self.packages.extend(with.packages.clone());
         if let Some(fstab) = &with.fstab {

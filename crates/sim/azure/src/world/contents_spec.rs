@@ -42,6 +42,15 @@ pub struct ContentsSpec {
     /// Files that configure a static address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_addresses: Option<Vec<FileLine>>,
+    /// Files that give the kubelet a fixed address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_ips: Option<Vec<FileLine>>,
+    /// Installed kernels in addition to the running one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installed_kernels: Option<Vec<String>>,
+    /// The packages that requested a reboot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reboot_required: Option<Vec<String>>,
     /// The version of the installed first-boot unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_boot_unit: Option<String>,

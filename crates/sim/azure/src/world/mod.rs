@@ -6,6 +6,7 @@ pub(crate) mod contents;
 pub(crate) mod contents_spec;
 mod log;
 pub(crate) mod operation;
+mod outbound;
 mod packages;
 pub(crate) mod pool;
 pub(crate) mod profile;

@@ -78,6 +78,18 @@ pub struct ExtensionSpec {
     pub protected_settings: Map<String, Value>,
 }
 
+/// Where the machines of a pool find their NodeConfig.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DocumentSource {
+    CustomData,
+    UserData,
+}
+
+/// Whether a document is a NodeConfig.
+pub(crate) fn is_node_config(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|document| document["kind"] == "NodeConfig")
+}
+
 /// A taint in the format of the kubelet's flag: `key=value:Effect`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -189,9 +201,17 @@ impl PoolSpec {
         }
     }
 
-    /// Whether custom data or a script turns its machines into nodes. Without either the image joins by itself.
+    /// Where its machines find their NodeConfig at their first boot, also as clones. `None` if they need none.
+    pub(crate) fn document(&self) -> Option<DocumentSource> {
+        let in_custom_data = self.custom_data.as_deref().is_some_and(is_node_config);
+        let in_user_data = self.user_data.is_some().then_some(DocumentSource::UserData);
+        in_custom_data.then_some(DocumentSource::CustomData).or(in_user_data)
+    }
+
+    /// Whether custom data, user data or a script turns its machines into nodes. Without any the image joins by itself.
     pub(crate) fn has_recipe(&self) -> bool {
         self.custom_data.is_some()
+            || self.user_data.is_some()
             || self.extensions.iter().any(|extension| extension.kind.to_ascii_lowercase().contains("customscript"))
     }
 

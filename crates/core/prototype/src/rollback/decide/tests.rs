@@ -61,6 +61,7 @@ impl World {
 
 fn request(to: RollbackTarget) -> RollbackRequest {
     RollbackRequest {
+        protected_settings: ProtectedSettings::default(),
         to,
         delete: false,
         reason: "kubelet crashes".into(),

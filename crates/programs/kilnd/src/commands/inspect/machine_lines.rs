@@ -1,5 +1,7 @@
 //! Lines that are specific to one machine, in files that a clone would share.
 
+use std::net::IpAddr;
+
 use crate::os::{FileKind, Root};
 use kiln_node_plan::FileState;
 use kiln_types::FileLine;
@@ -7,6 +9,14 @@ use kiln_types::FileLine;
 /// Files in which the host name would matter on a clone.
 const HOST_NAME_FILES: [&str; 5] =
     ["/etc/systemd/system", "/etc/default", "/etc/sysconfig", "/etc/kubernetes", "/var/lib/kubelet/config.yaml"];
+/// Files with the kubelet's arguments.
+const KUBELET_FILES: [&str; 5] = [
+    "/etc/default/kubelet",
+    "/etc/sysconfig/kubelet",
+    "/etc/systemd/system",
+    "/usr/lib/systemd/system/kubelet.service.d",
+    "/var/lib/kubelet/kubeadm-flags.env",
+];
 /// Network configuration.
 const NETWORK_FILES: [&str; 5] = [
     "/etc/netplan",
@@ -35,6 +45,21 @@ pub(super) fn host_names(root: &Root, name: &str) -> Result<Vec<FileLine>, crate
 /// Lines with a static address.
 pub(super) fn addresses(root: &Root) -> Result<Vec<FileLine>, crate::os::Error> {
     lines(root, &NETWORK_FILES, is_static)
+}
+
+/// Lines that give the kubelet a fixed address.
+pub(super) fn node_ips(root: &Root) -> Result<Vec<FileLine>, crate::os::Error> {
+    lines(root, &KUBELET_FILES, has_node_ip)
+}
+
+/// Whether a line has `--node-ip` with an address. A variable is set at each start, and `0.0.0.0` and `::` only choose the IP family.
+fn has_node_ip(line: &str) -> bool {
+    line.split("--node-ip").skip(1).any(|rest| {
+        let value = rest.trim_start_matches(['=', ' ', '"', '\'']);
+        let end = value.find(|c: char| !c.is_ascii_hexdigit() && !".:,".contains(c)).unwrap_or(value.len());
+        let is_fixed = |address: &str| address.parse::<IpAddr>().is_ok_and(|address| !address.is_unspecified());
+        value[..end].split(',').any(is_fixed)
+    })
 }
 
 fn lines(root: &Root, paths: &[&str], wanted: impl Fn(&str) -> bool) -> Result<Vec<FileLine>, crate::os::Error> {
@@ -115,6 +140,20 @@ mod tests {
         assert!(has_word("--hostname-override=node1 --v=2", "node1"));
         assert!(has_word("node1.example.com", "node1"));
         assert!(!has_word("node10", "node1") && !has_word("my-node1", "node1"));
+    }
+
+    #[test]
+    fn fixed_node_ip_is_recognized() {
+        for line in [
+            "KUBELET_EXTRA_ARGS=--node-ip=10.0.0.4",
+            "ARGS='--node-ip 10.0.0.4,fd00::4' --v=2",
+            "X=\"--node-ip=fd00::4\"",
+        ] {
+            assert!(has_node_ip(line), "{line}");
+        }
+        for line in ["--node-ip=${NODE_IP}", "--node-ip=::", "--node-ip=0.0.0.0", "--node-ip", "--v=2", "--node-ip="] {
+            assert!(!has_node_ip(line), "{line}");
+        }
     }
 
     #[test]

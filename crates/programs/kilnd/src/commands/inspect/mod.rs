@@ -1,17 +1,20 @@
 //! `kilnd inspect`: describes a node without changing it. Secrets are listed by path and not shown.
 //!
-//! [`packages`] and [`rpm`] list packages, [`images`] and [`bolt`] read containerd's databases, [`machine_lines`] finds lines that belong to one
+//! [`packages`] and [`rpm`] list packages, [`runtime`] tells which runtime the kubelet uses, [`images`] and [`bolt`] read containerd's databases, [`kernels`]
+//! finds patches that wait for a reboot, [`machine_lines`] finds lines that belong to one
 //! machine, and [`secrets`] lists secret files.
 
 pub mod bolt;
 mod images;
+mod kernels;
 mod machine_lines;
 mod packages;
 mod rpm;
+mod runtime;
 mod secrets;
 
 use crate::os::Root;
-use crate::sources::OvfEnv;
+use crate::sources::{OvfEnv, decode};
 use kiln_node_plan::layout::{self, FSTAB, IMAGE};
 use kiln_node_plan::{Findings, Image, Treatment};
 use kiln_types::{CustomData, DiskUse, FirstBootUnit, Inspection, JoinCredential, SecretBytes, parse_fstab};
@@ -87,19 +90,27 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
     }
     let unknown = || JoinCredential::Unknown { why: "no kubelet kubeconfig found".to_owned() };
     let disk = root.disk("/")?;
+    let custom_data = custom_data(root)?;
     Ok(Inspection {
         vm_id: crate::sources::vm_id(&node.endpoints).map(String::from).unwrap_or_default(),
         os_release: os_release(root)?,
         kernel: kernel(root)?,
         kubelet_version: kubelet.map_or(UNKNOWN.to_owned(), |version| format!("v{}", version.trim_start_matches('v'))),
-        runtime_version: runtime.map_or(UNKNOWN.to_owned(), |version| format!("containerd://{version}")),
+        runtime_version: match runtime::docker(root, &packages)? {
+            Some(docker) => docker,
+            None => runtime.map_or(UNKNOWN.to_owned(), |version| format!("containerd://{version}")),
+        },
         disk: DiskUse { size_bytes: disk.size, used_bytes: disk.used },
         fstab: parse_fstab(&text_of(root, FSTAB)?),
         join_credential: join::credential(root)?.unwrap_or_else(unknown),
         recipe_runners: join::recipe_runners(root)?,
-        custom_data: custom_data(root)?,
+        node_config_in_custom_data: custom_data.bytes().is_some_and(|bytes| is_node_config(bytes.expose())),
+        custom_data,
         literal_host_names: machine_lines::host_names(root, &host_name)?,
         static_addresses: machine_lines::addresses(root)?,
+        node_ips: machine_lines::node_ips(root)?,
+        installed_kernels: kernels::installed(root)?,
+        reboot_required: kernels::reboot_required(root)?,
         identity,
         first_boot_unit: first_boot_unit(node, packages.get("kilnd").map(String::as_str))?,
         cached_images: images::cached(root)?,
@@ -126,7 +137,7 @@ fn os_release(root: &Root) -> Result<String, crate::os::Error> {
     Ok(name.unwrap_or(UNKNOWN).trim_matches(['"', '\'']).to_owned())
 }
 
-/// The running kernel if the root has `/proc`, else the newest one on the disk.
+/// The running kernel if the root has `/proc`, else the last one on the disk.
 fn kernel(root: &Root) -> Result<String, crate::os::Error> {
     let running = text_of(root, "/proc/sys/kernel/osrelease")?;
     if !running.is_empty() {
@@ -148,6 +159,12 @@ fn custom_data(root: &Root) -> Result<CustomData, crate::os::Error> {
 /// The custom data before Azure encoded it. On the provisioning media and in copies of it, it is encoded in base64.
 fn as_passed(bytes: &SecretBytes) -> CustomData {
     CustomData::found(crate::sources::unbase64(bytes.expose()).map_or_else(|| bytes.clone(), SecretBytes::new))
+}
+
+/// Whether custom data is a NodeConfig. Ignition's configuration is JSON too.
+fn is_node_config(custom_data: &[u8]) -> bool {
+    let document = decode(custom_data).ok().and_then(|decoded| serde_json::from_slice(&decoded.document).ok());
+    document.is_some_and(|document: serde_json::Value| document["kind"] == "NodeConfig")
 }
 
 /// The first-boot unit, if it is enabled.
