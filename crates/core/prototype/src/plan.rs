@@ -15,7 +15,8 @@ use crate::join::choose_join;
 use crate::journal::Route;
 use crate::latest::{describe_image, same_definition};
 use crate::preflight::{
-    Consent, DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check, choose_definition,
+    Consent, DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check,
+    choose_definition,
 };
 use crate::run::RunOptions;
 use crate::span::Span;

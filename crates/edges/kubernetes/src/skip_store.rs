@@ -49,8 +49,8 @@ impl Cluster {
             };
         };
         let action = format!("write ConfigMap `{namespace}/{name}`");
-        let text = serde_json::to_string(record)
-            .map_err(|source| Error::BadContent { action: action.clone(), source })?;
+        let text =
+            serde_json::to_string(record).map_err(|source| Error::BadContent { action: action.clone(), source })?;
         let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), "kiln".to_owned())]);
         let metadata = ObjectMeta { name: Some(name.clone()), labels: Some(labels), ..ObjectMeta::default() };
         let data = Some(BTreeMap::from([(KEY.to_owned(), text)]));

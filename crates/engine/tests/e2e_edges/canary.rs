@@ -137,7 +137,8 @@ async fn version_of_a_canary_without_outbound_access_is_not_proven_and_a_later_n
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
     let options = request(1).options;
-    let auto = AutoRequest { pools: Vec::new(), rules, options, dry_run: false, parallel: PARALLEL };
+    let auto =
+        AutoRequest { pools: Vec::new(), rules, options, dry_run: false, max_skipped_nights: 14, parallel: PARALLEL };
     let reports = Box::pin(auto_update(&world.quiet(), &auto)).await.unwrap();
     let PoolOutcome::Ran(report) = &reports[0].outcome else { panic!("{reports:#?}") };
     assert_completed(&report.end);

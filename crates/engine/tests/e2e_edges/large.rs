@@ -29,8 +29,14 @@ async fn nodes_with_letters_in_their_number_become_donors_and_are_drained_before
     // Only this node is eligible.
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let request =
-        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: false, parallel: PARALLEL };
+    let request = AutoRequest {
+        pools: Vec::new(),
+        rules,
+        options: RunOptions::default(),
+        dry_run: false,
+        max_skipped_nights: 14,
+        parallel: PARALLEL,
+    };
     let reports = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     let PoolOutcome::Ran(report) = &reports[0].outcome else { panic!("{reports:#?}") };
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);

@@ -139,7 +139,14 @@ async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let mut request = AutoRequest { pools: Vec::new(), rules, options: options(), dry_run: true, max_skipped_nights: 14, parallel: PARALLEL };
+    let mut request = AutoRequest {
+        pools: Vec::new(),
+        rules,
+        options: options(),
+        dry_run: true,
+        max_skipped_nights: 14,
+        parallel: PARALLEL,
+    };
     let dry = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(dry.iter().all(|report| matches!(report.outcome, PoolOutcome::WouldClone(_))), "{dry:#?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run changes nothing");
@@ -171,7 +178,7 @@ async fn second_donor_is_tried_if_the_first_is_refused() {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let options = RunOptions::default();
+    let options = options();
     let request =
         AutoRequest { pools: Vec::new(), rules, options, dry_run: false, max_skipped_nights: 14, parallel: PARALLEL };
     let reports = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();

@@ -41,7 +41,9 @@ impl Consent {
     pub fn waives(self) -> &'static str {
         match self {
             Self::Never => "nothing",
-            Self::ForcedPods => "PodDisruptionBudgets and grace periods of pods that the drain leaves; they are force-deleted",
+            Self::ForcedPods => {
+                "PodDisruptionBudgets and grace periods of pods that the drain leaves; they are force-deleted"
+            }
             Self::EmptyPool => "a second node of the pool for the donor's pods",
             Self::ManagedPool => "the pool's owner, which may reset the model and replace nodes at any time",
             Self::RejectedPatch => "the rejection of a version with the same packages",

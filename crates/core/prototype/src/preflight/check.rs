@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::blocker::{Blocker, BlockerKind as Kind};
 use super::definition::{DefinitionChoice, DefinitionRequirements, MAX_NAME, choose_definition};
 use super::input::{OriginalState, PreflightInput};
-use crate::join::choose_join;
 use super::pending_reboot::pending_reboot;
+use crate::join::choose_join;
 use crate::latest::version_of;
 use crate::provenance::ancestors_of;
 use crate::rollback::{self, PatchLevel, Pause, RejectedEvidence, same_patch};
@@ -123,6 +123,11 @@ fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
 
 /// The script extensions that the run would remove for good, because their protected settings are not known.
 fn protected_settings(input: &PreflightInput<'_>) -> Option<Blocker> {
+    let join = input.inspection.ok().map(|inspection| choose_join(input.options.join, inspection, input.pool));
+    if join == Some(Ok(JoinMode::Recipe)) {
+        // The extensions stay in the model.
+        return None;
+    }
     let given = &input.options.protected_settings_of;
     let is_given = |name: &str| given.iter().any(|given| given.eq_ignore_ascii_case(name));
     let lost = input.pool.recipe.extensions.iter().filter(|extension| extension.loses_protected_settings());

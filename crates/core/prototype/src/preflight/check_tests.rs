@@ -1,6 +1,6 @@
 use kiln_types::{
-    CustomData, Extension, Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool,
-    Protection, Readiness, SecretBytes, parse_fstab,
+    CustomData, Extension, Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan,
+    Pool, Protection, Readiness, SecretBytes, parse_fstab,
 };
 
 use super::*;

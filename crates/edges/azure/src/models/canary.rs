@@ -206,7 +206,9 @@ impl Template {
     pub(crate) fn backend_pools(&self) -> impl Iterator<Item = &str> {
         let interfaces = &self.properties.virtual_machine_profile.network_profile.network_interface_configurations;
         let addresses = interfaces.iter().flat_map(|interface| &interface.properties.ip_configurations);
-        addresses.flat_map(|one| &one.properties.load_balancer_backend_address_pools).map(|pool| pool.id.as_str())
+        addresses
+            .flat_map(|one| &one.properties.load_balancer_backend_address_pools)
+            .filter_map(|pool| pool.id.as_deref())
     }
 
     /// Removes the canary from all other backend pools, so that it receives no traffic. In many clusters the outbound pools are a
@@ -215,7 +217,10 @@ impl Template {
         let network = &mut self.properties.virtual_machine_profile.network_profile;
         for interface in &mut network.network_interface_configurations {
             for address in &mut interface.properties.ip_configurations {
-                address.properties.load_balancer_backend_address_pools.retain(|pool| is_kept(&pool.id));
+                address
+                    .properties
+                    .load_balancer_backend_address_pools
+                    .retain(|pool| pool.id.as_deref().is_some_and(&is_kept));
             }
         }
     }

@@ -46,7 +46,10 @@ impl LoadBalancer {
 impl Rule {
     fn uses(&self, pool: &str) -> bool {
         let RuleProperties { backend_address_pool, backend_address_pools } = &self.properties;
-        backend_address_pool.iter().chain(backend_address_pools).any(|named| named.id.eq_ignore_ascii_case(pool))
+        backend_address_pool
+            .iter()
+            .chain(backend_address_pools)
+            .any(|named| named.id.as_deref().is_some_and(|id| id.eq_ignore_ascii_case(pool)))
     }
 }
 

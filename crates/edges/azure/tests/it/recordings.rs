@@ -182,7 +182,9 @@ async fn read(answer: &Answer) -> Result<(), Error> {
                     pool: pool(),
                     definition: definition(),
                     number: number(),
+                    custom_data: None,
                     tags: Tags::new(),
+                    bootstrap: None,
                 };
                 client(&["GET", "PUT"], 200, body).create_canary(&canary).await?;
             }
@@ -234,6 +236,7 @@ fn donor() -> Instance {
         node_name: "node".into(),
         vm_id: String::new(),
         power: kiln_types::PowerState::Running,
+        agent_ready: true,
         provisioning: kiln_types::Provisioning::Succeeded,
         protection: kiln_types::Protection::default(),
         runs: kiln_types::ImageSource::Other(String::new()),

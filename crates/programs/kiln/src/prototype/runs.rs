@@ -55,7 +55,8 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
         }
         let _ = writeln!(text, "{}: {}", report.pool, report.outcome);
         if let Some(skipped) = &report.skipped {
-            let _ = writeln!(text, "{}: skipped {} nights in a row, since {}", report.pool, skipped.nights, skipped.since);
+            let _ =
+                writeln!(text, "{}: skipped {} nights in a row, since {}", report.pool, skipped.nights, skipped.since);
         }
     }
     let status = kiln_engine::status(&session.context, &verb.pools.target_vmss, None).await;
@@ -83,7 +84,6 @@ fn table(choice: &Choice) -> String {
 fn pool_json(report: &PoolReport) -> Value {
     let outcome = match &report.outcome {
         PoolOutcome::Skipped(reasons) => json!({"outcome": "skipped", "reasons": reasons}),
-        PoolOutcome::Blocked(reasons) => json!({"outcome": "blocked", "reasons": reasons}),
         PoolOutcome::WouldClone(node) => json!({"outcome": "wouldClone", "node": node}),
         PoolOutcome::Ran(run) => json!({"outcome": "ran", "run": to_json(run)}),
         PoolOutcome::Failed(error) => json!({"outcome": "failed", "reason": chain(error)}),
@@ -113,7 +113,8 @@ fn metrics(report: &PoolReport) -> Vec<String> {
 
 fn pool_failure(report: &PoolReport, allow_skipped: bool) -> Option<Failure> {
     if let (Some(problem), Some(record), false) = (&report.problem, &report.skipped, allow_skipped) {
-        let error = format!("{}: skipped {} nights in a row: {problem}; nothing was changed", report.pool, record.nights);
+        let error =
+            format!("{}: skipped {} nights in a row: {problem}; nothing was changed", report.pool, record.nights);
         let hint = match problem {
             SkipProblem::Paused => "unpause it with `kiln prototype rollback --unpause`, or use `--allow-skipped`",
             SkipProblem::RejectedPatch => {
@@ -127,10 +128,6 @@ fn pool_failure(report: &PoolReport, allow_skipped: bool) -> Option<Failure> {
         outcome if outcome.is_success() => None,
         PoolOutcome::Ran(run) => Some(explain(code(&run.end), run)),
         PoolOutcome::Failed(error) => Some(failure(error)),
-        PoolOutcome::Blocked(_) => Some(
-            Failure::failed(format_args!("{}: no node can be the donor because of rejected versions", report.pool))
-                .hint("install newer patches on a node, or include a version again with `kiln prototype rollback --to VERSION`"),
-        ),
         PoolOutcome::Skipped(_) | PoolOutcome::WouldClone(_) => None,
     }
 }

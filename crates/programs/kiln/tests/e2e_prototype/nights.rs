@@ -56,7 +56,8 @@ fn rejected_patch_is_not_published_again_for_ten_nights() {
         let numbers: Vec<_> = versions.iter().map(|version| version["number"].clone()).collect();
         assert_eq!(numbers, ["2026.11.04", "2026.11.01"], "{night}");
         assert_eq!(report["status"]["pools"][0]["newNodes"]["of"], "2026.11.01", "{night}");
-    }    let now = "2026-11-14T03:00:00Z";
+    }
+    let now = "2026-11-14T03:00:00Z";
     world.exits_with(0, &auto(&["--allow-skipped", "--now", now]));
     let consented = world.exits_with(0, &auto(&["--allow-rejected-patch", "--now", now, "--dry-run"]));
     assert!(consented.stdout.contains("skipped"), "the choice of a donor does not use consents: {consented}");
