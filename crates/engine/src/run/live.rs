@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use kiln_prototype::decide::{event_after_failure, event_after_live_snapshot};
 use kiln_prototype::journal::{Event, StepFailure};
+use kiln_prototype::observed::Observed;
 use kiln_prototype::step::Step;
-use kiln_types::{ErrorClass, FREEZE_WINDOW, Factory, Node, OperationState, SnapshotRequest};
+use kiln_types::{ErrorClass, FREEZE_WINDOW, Factory, Node, OperationState, SnapshotRequest, ThawReport};
 use tokio::time::sleep;
 
 use super::Runner;
@@ -23,21 +24,16 @@ impl<F: Factory> Runner<'_, F> {
     /// Freezes the donor, creates the snapshot and thaws the donor. Returns the event to record.
     pub(super) async fn live_snapshot(&mut self, request: &SnapshotRequest) -> Event {
         self.store_facts().await;
-        let report = match self.snapshot_frozen(request).await {
-            Ok(report) => report,
+        match self.snapshot_frozen(request).await {
+            Ok(report) => event_after_live_snapshot(&self.run, &report),
             Err(failure) => {
-                self.observed = kiln_prototype::observed::Observed::default();
-                return event_after_failure(&self.run, Step::LiveSnapshot, failure);
+                self.observed = Observed::default();
+                event_after_failure(&self.run, Step::LiveSnapshot, failure)
             }
-        };
-        if let Some(freeze) = &report.freeze {
-            let systems = freeze.file_systems.join(", ");
-            self.note(format!("{} had {systems} frozen for {} ms", self.node, freeze.frozen_ms)).await;
         }
-        event_after_live_snapshot(&self.run, &report)
     }
 
-    async fn snapshot_frozen(&mut self, request: &SnapshotRequest) -> Result<kiln_types::ThawReport, StepFailure> {
+    async fn snapshot_frozen(&mut self, request: &SnapshotRequest) -> Result<ThawReport, StepFailure> {
         let node = self.donor_node().await?;
         let factory = self.context.factory.as_ref();
         let message = format!("snapshot `{}` was not complete after {} s", request.name, FREEZE_WINDOW.as_secs());

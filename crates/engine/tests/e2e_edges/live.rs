@@ -14,6 +14,13 @@ use tokio::time::sleep;
 use crate::breakpoint::Breakpoint;
 use crate::world::{World, WorldBuilder, node, pool_name, request};
 
+/// Azure's own speed, except for the creation of a version, which takes an hour and a half and has nothing to do with the donor.
+fn builder() -> WorldBuilder {
+    let mut builder = WorldBuilder::new();
+    builder.spec.profile.image_version = 60.0;
+    builder
+}
+
 fn live() -> RunRequest {
     let mut request = request(1);
     request.options.live = true;
@@ -45,7 +52,7 @@ async fn notes(world: &World) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn live_run_completes_at_azures_own_speed_and_leaves_the_donor_alone() {
-    let world = WorldBuilder::new().start().await;
+    let world = builder().start().await;
     let (before, boots) =
         (pods(&world).await, world.machines().iter().map(|machine| machine.boots).collect::<Vec<_>>());
     assert!(!before.is_empty());
@@ -57,13 +64,13 @@ async fn live_run_completes_at_azures_own_speed_and_leaves_the_donor_alone() {
     let writes = world.wire.writes();
     let donor = writes.iter().filter(|write| write.contains("/virtualMachines/1")).collect::<Vec<_>>();
     assert!(donor.is_empty(), "the donor's instance was changed: {donor:?}");
-    assert!(report.notes.iter().any(|note| note.contains("had / frozen for")), "{:?}", report.notes);
+    assert!(report.notes.is_empty(), "{:?}", report.notes);
     assert!(notes(&world).await.contains("the file systems were frozen for"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn snapshot_that_takes_longer_than_the_freeze_ends_the_run() {
-    let mut builder = WorldBuilder::new();
+    let mut builder = builder();
     builder.spec.profile.snapshot = 20.0;
     let world = builder.start().await;
     let report = Box::pin(update(&world.quiet(), &live())).await.unwrap();
@@ -78,7 +85,7 @@ async fn snapshot_that_takes_longer_than_the_freeze_ends_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn run_that_died_while_the_donor_was_frozen_is_resumed_with_a_new_snapshot() {
-    let world = WorldBuilder::new().start().await;
+    let world = builder().start().await;
     let (context, request) = (world.quiet(), live());
     let mut dying = Box::pin(update(&context, &request));
     let frozen = format!("kiln-freeze-{}", node(1));
@@ -111,7 +118,7 @@ async fn run_that_died_while_the_donor_was_frozen_is_resumed_with_a_new_snapshot
 
 #[tokio::test(start_paused = true)]
 async fn resumed_run_that_cannot_continue_verifies_the_thaw() {
-    let world = WorldBuilder::new().start().await;
+    let world = builder().start().await;
     let breakpoint = Breakpoint::before(|step| step == Step::LiveSnapshot);
     let (context, request) = (world.process(breakpoint.clone()), live());
     tokio::select! {

@@ -272,8 +272,11 @@ impl TaskSpec<'_> {
                 }],
             },
         });
-        if task == Task::Freeze {
+        if task.is_privileged() {
+            // Neither needs the network of pods, whose state says nothing about the disk.
             pod["spec"]["hostNetwork"] = json!(true);
+        }
+        if task == Task::Freeze {
             pod["spec"]["containers"][0]["readinessProbe"] = json!({
                 "tcpSocket": {"host": "127.0.0.1", "port": READY_PORT},
                 "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 1,
@@ -348,7 +351,10 @@ mod tests {
         for (task, verb) in [(Task::Freeze, "freeze --ready-port 10298"), (Task::Thaw, "thaw")] {
             let pod = pod(task);
             let container = &pod["spec"]["containers"][0];
-            assert_eq!(container["securityContext"]["privileged"], true);
+            assert_eq!(
+                (&container["securityContext"]["privileged"], &pod["spec"]["hostNetwork"]),
+                (&json!(true), &json!(true))
+            );
             let mounts = container["volumeMounts"].as_array().unwrap();
             let writable: Vec<&Value> = mounts.iter().filter(|mount| mount["readOnly"] != json!(true)).collect();
             assert_eq!(writable, [&json!({"name": "reports", "mountPath": "/host/run/kiln"})]);
@@ -356,10 +362,8 @@ mod tests {
             let arguments: Vec<String> = format!("{verb} {options}").split(' ').map(str::to_owned).collect();
             assert_eq!(container["args"], json!(arguments));
         }
-        assert!(pod(Task::Thaw)["spec"]["hostNetwork"].is_null());
         assert_eq!(pod(Task::Thaw)["metadata"]["annotations"][RESULT_ANNOTATION], "kiln-thaw-n");
         let freeze = pod(Task::Freeze);
-        assert_eq!(freeze["spec"]["hostNetwork"], true);
         let probe = &freeze["spec"]["containers"][0]["readinessProbe"];
         assert_eq!(probe["tcpSocket"], json!({"host": "127.0.0.1", "port": 10_298}));
         let seconds = kiln_types::FREEZE_WINDOW.as_secs();

@@ -399,6 +399,7 @@ async fn freeze_pod_of_a_dropped_run_is_removed() {
     let work = Box::pin(std::future::pending());
     let dropped = tokio::time::timeout(Duration::from_secs(2), inspector.while_frozen(&node, &run(), work)).await;
     assert!(dropped.is_err() && fake.get(FREEZE_POD).is_some());
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // It has a grace period, in which kilnd thaws.
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(fake.get(FREEZE_POD), None);
 }
