@@ -22,6 +22,8 @@ const BEFORE: SignedDuration = SignedDuration::from_hours(24);
 const NETWORK: &str = "k8s-vnet";
 const SUBNET: &str = "k8s-subnet";
 const SECURITY_GROUP: &str = "k8s-nsg";
+const LOAD_BALANCER: &str = "k8s-lb";
+const BACKEND_POOL: &str = "k8s-nodes";
 
 /// Creates the resources of the world file. Returns the first error that Azure would return.
 pub(crate) fn fill(world: &mut World) -> Result<(), String> {
@@ -45,6 +47,10 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
         "subnets": [{"name": SUBNET, "properties": {"addressPrefix": prefix, "provisioningState": "Succeeded"}}],
     }});
     put(world, &id(ResourceKind::Network, &[NETWORK]), network)?;
+    let balancer = id(ResourceKind::LoadBalancer, &[LOAD_BALANCER]);
+    let pool =
+        json!({"id": format!("{balancer}/backendAddressPools/{BACKEND_POOL}"), "name": BACKEND_POOL, "properties": {}});
+    put(world, &balancer, json!({"location": spec.location, "properties": {"backendAddressPools": [pool]}}))?;
     for resource in &spec.resources {
         let path = format!("/subscriptions/{subscription}/resourceGroups/{group}/providers/{}", resource.path);
         let Some(Target::Resource(id)) = Target::parse(&path) else {
@@ -110,7 +116,13 @@ fn scale_set(spec: &WorldSpec, pool: &PoolSpec) -> Value {
                 "networkSecurityGroup": {"id": format!("{scope}/networkSecurityGroups/{SECURITY_GROUP}")},
                 "ipConfigurations": [{
                     "name": "ipconfig1",
-                    "properties": {"primary": true, "subnet": {"id": format!("{scope}/virtualNetworks/{NETWORK}/subnets/{SUBNET}")}},
+                    "properties": {
+                        "primary": true,
+                        "subnet": {"id": format!("{scope}/virtualNetworks/{NETWORK}/subnets/{SUBNET}")},
+                        "loadBalancerBackendAddressPools": [
+                            {"id": format!("{scope}/loadBalancers/{LOAD_BALANCER}/backendAddressPools/{BACKEND_POOL}")},
+                        ],
+                    },
                 }],
             },
         }]},

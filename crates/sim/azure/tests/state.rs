@@ -65,6 +65,36 @@ async fn running_operation_ends_after_a_restart() {
 }
 
 #[tokio::test]
+async fn status_urls_have_azures_length_and_are_not_stored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let urls = |client: &Client| {
+        let power_off = format!("{}/virtualMachines/0/powerOff", pool(client));
+        let got = client.post(&power_off, COMPUTE, None);
+        ["azure-asyncoperation", "location"].map(|name| got.header(name).to_owned())
+    };
+    let sent = urls(&Client::for_sim(open(folder.path()).expect("a new state")));
+    assert_eq!(urls(&Client::instant()), sent, "the same requests give the same URLs");
+    let log = std::fs::read_to_string(folder.path().join("world.log")).expect("the log");
+    let client = Client::for_sim(open(folder.path()).expect("the same state"));
+    for url in sent {
+        assert!((3_045..=3_288).contains(&url.len()), "{} characters: {url}", url.len());
+        let lengths: Vec<(&str, usize)> = url
+            .split(['?', '&'])
+            .filter_map(|pair| pair.split_once('='))
+            .filter(|(name, _)| name.len() == 1)
+            .map(|(name, value)| (name, value.len()))
+            .collect();
+        assert!(
+            matches!(lengths[..], [("p", 36), ("t", 18), ("c", 2_395..=2_615), ("s", 342), ("h", 43)]),
+            "{lengths:?}"
+        );
+        let certificate = url.split_once("&c=").expect("a certificate").1;
+        assert!(!log.contains(&certificate[..64]), "the state has a part of a status URL");
+        assert_eq!(client.send(&http::Method::GET, &url, None).status, 200, "{url}");
+    }
+}
+
+#[tokio::test]
 async fn torn_last_line_is_dropped() {
     let folder = tempfile::tempdir().expect("a folder");
     let before = {

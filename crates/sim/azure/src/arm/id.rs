@@ -115,6 +115,8 @@ pub(crate) enum Target {
     /// The status of a long-running operation.
     Operation {
         subscription: String,
+        /// `operations`, `DiskOperations` or `capsOperations`.
+        list: String,
         id: String,
     },
     /// A list per provider and subscription, such as `skus`.
@@ -129,6 +131,13 @@ pub(crate) enum Target {
         location: String,
         gallery: String,
         definition: String,
+    },
+    /// Something below `sharedGalleries` or `communityGalleries` of a region.
+    SharedGallery {
+        subscription: String,
+        location: String,
+        community: bool,
+        path: Vec<String>,
     },
     /// AKS node images in a region.
     NodeImages {
@@ -205,13 +214,26 @@ impl Target {
                 let [location, gallery, definition] = [location, gallery, definition].map(|name| (*name).to_owned());
                 return Some(Self::CommunityVersions { subscription, location, gallery, definition });
             }
+            [locations, location, list, path @ ..]
+                if locations.eq_ignore_ascii_case("locations")
+                    && (list.eq_ignore_ascii_case("sharedGalleries")
+                        || list.eq_ignore_ascii_case("communityGalleries") && !path.is_empty()) =>
+            {
+                return Some(Self::SharedGallery {
+                    subscription,
+                    location: (*location).to_owned(),
+                    community: list.eq_ignore_ascii_case("communityGalleries"),
+                    path: path.iter().map(|&part| part.to_owned()).collect(),
+                });
+            }
             [locations, _, list]
                 if locations.eq_ignore_ascii_case("locations") && list.eq_ignore_ascii_case("nodeImageVersions") =>
             {
                 return Some(Self::NodeImages { subscription });
             }
-            [locations, _, _, id] if locations.eq_ignore_ascii_case("locations") => {
-                return Some(Self::Operation { subscription, id: (*id).to_owned() });
+            [locations, _, list, id] if locations.eq_ignore_ascii_case("locations") => {
+                let [list, id] = [list, id].map(|name| (*name).to_owned());
+                return Some(Self::Operation { subscription, list, id });
             }
             [list] if list.eq_ignore_ascii_case("skus") => {
                 return Some(Self::ProviderList {
@@ -277,7 +299,10 @@ mod tests {
             matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == ResourceKind::Instance)
         );
         let operation = "/subscriptions/s/providers/Microsoft.Compute/locations/westus2/operations/42";
-        assert_eq!(Target::parse(operation), Some(Target::Operation { subscription: "s".into(), id: "42".into() }));
+        assert_eq!(
+            Target::parse(operation),
+            Some(Target::Operation { subscription: "s".into(), list: "operations".into(), id: "42".into() })
+        );
         assert!(matches!(
             Target::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Foo/bars/b"),
             Some(Target::UnknownType { .. })

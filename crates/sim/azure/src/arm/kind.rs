@@ -186,6 +186,7 @@ kinds! {
     Machine = "Microsoft.Compute" / "virtualMachines" @ COMPUTE,
     Disk = "Microsoft.Compute" / "disks" @ DISK,
     Snapshot = "Microsoft.Compute" / "snapshots" @ DISK,
+    Image = "Microsoft.Compute" / "images" @ COMPUTE,
     Gallery = "Microsoft.Compute" / "galleries" @ GALLERY,
     Definition = "Microsoft.Compute" / "galleries/images" @ GALLERY,
     Version = "Microsoft.Compute" / "galleries/images/versions" @ GALLERY,
@@ -221,6 +222,11 @@ impl ResourceKind {
             Self::Gallery | Self::Definition | Self::Version => "capsOperations",
             _ => "operations",
         }
+    }
+
+    /// Whether Compute announces that it can notify of the end of an operation.
+    pub(crate) fn notifies(self) -> bool {
+        self.namespace() == "Microsoft.Compute" && self.operations() == "operations"
     }
 
     /// Whether resources of this type have an ETag for conditional writes.

@@ -3,6 +3,7 @@
 mod api_version;
 pub(crate) mod call;
 pub(crate) mod error;
+mod families;
 pub(crate) mod id;
 pub(crate) mod kind;
 pub(crate) mod permission;
@@ -63,7 +64,13 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     }
     Reply::Answer(match result {
         Ok(answer) => respond(state, &call, &answer, headers),
-        Err(error) => refuse(&error, headers),
+        Err(error) => {
+            // ARM answers a read of something missing without asking Compute.
+            if call.method == http::Method::GET {
+                headers.remove("x-ms-ratelimit-remaining-resource");
+            }
+            refuse(&error, headers)
+        }
     })
 }
 
@@ -170,8 +177,18 @@ fn respond(state: &State, call: &Call, answer: &Answer, mut headers: HeaderMap) 
     }
     if let Some(operation) = answer.operation.as_ref().and_then(|id| state.world.operations.get(id)) {
         let [status, location] = status::urls(call, operation);
-        set(http::HeaderName::from_static("azure-asyncoperation"), &status);
-        set(LOCATION, &location);
+        // A poll does not repeat the URLs, except the 202 of `Location` itself.
+        let polls = call.method == http::Method::GET;
+        if !polls || answer.status == 202 {
+            set(http::HeaderName::from_static("azure-asyncoperation"), &status);
+        }
+        // Compute sends `Location` only where the answer has no final resource.
+        if answer.status == 202 {
+            set(LOCATION, &location);
+        }
+        if !polls && operation.target.kind.notifies() {
+            set(http::HeaderName::from_static("azure-asyncnotification"), "Enabled");
+        }
         set(RETRY_AFTER, &status::retry_after(state, operation).to_string());
     }
     build(answer.status, answer.body.as_ref(), headers)

@@ -111,6 +111,11 @@ fn required_action(call: &Call, target: &Target) -> Option<(String, String)> {
             "Microsoft.Compute/locations/communityGalleries/images/versions/read".to_owned(),
             format!("/subscriptions/{subscription}"),
         ),
+        Target::SharedGallery { subscription, community, path, .. } => {
+            let list = if *community { "communityGalleries" } else { "sharedGalleries" };
+            let types: String = path.iter().skip(1).step_by(2).map(|part| format!("/{part}")).collect();
+            (format!("Microsoft.Compute/locations/{list}{types}/read"), format!("/subscriptions/{subscription}"))
+        }
         Target::NodeImages { subscription } => (
             "Microsoft.ContainerService/locations/nodeImageVersions/read".to_owned(),
             format!("/subscriptions/{subscription}"),
@@ -136,8 +141,17 @@ fn required_action(call: &Call, target: &Target) -> Option<(String, String)> {
 
 fn action_name(kind: ResourceKind, action: &str) -> String {
     /// In Azure's spelling, since paths are case-insensitive.
-    const SPELLED: [&str; 7] =
-        ["powerOff", "manualUpgrade", "reimageAll", "instanceView", "beginGetAccess", "endGetAccess", "generalize"];
+    const SPELLED: [&str; 9] = [
+        "powerOff",
+        "manualUpgrade",
+        "reimageAll",
+        "instanceView",
+        "beginGetAccess",
+        "endGetAccess",
+        "generalize",
+        "extensionRollingUpgrade",
+        "setOrchestrationServiceState",
+    ];
     let spelled = SPELLED.iter().find(|known| known.eq_ignore_ascii_case(action)).copied().unwrap_or(action);
     format!("{}/{spelled}/action", kind.full())
 }

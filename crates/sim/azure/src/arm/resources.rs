@@ -8,7 +8,7 @@ use super::error::ArmError;
 use super::id::{ResourceId, Target};
 use super::kind::ResourceKind;
 use super::route;
-use crate::compute::community;
+use crate::compute::{community, shared};
 use crate::world::operation::{Effect, NewOperation};
 use crate::world::resource::{merge, strip_nulls};
 use crate::world::{Group, World};
@@ -64,6 +64,9 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
         Target::ProviderList { .. } => Ok(Answer::ok(json!({"value": skus(world)}))),
         Target::CommunityVersions { location, gallery, definition, .. } => {
             community::list(world, call, location, gallery, definition)
+        }
+        Target::SharedGallery { location, community, path, .. } => {
+            shared::read(world, call, location, *community, path)
         }
         Target::NodeImages { .. } => community::node_images(world, call),
         Target::Permissions { .. } => {

@@ -8,7 +8,9 @@ use super::error::ArmError;
 use super::id::{ResourceId, Target};
 use super::kind::ResourceKind;
 use super::{resources, status};
-use crate::compute::{definition, disk, extension, gallery, instance, machine, scale_set, snapshot, version};
+use crate::compute::{
+    definition, disk, extension, gallery, instance, machine, managed_image, scale_set, snapshot, version,
+};
 use crate::network;
 use crate::sim::State;
 use crate::world::World;
@@ -27,6 +29,7 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
         | Target::Operation { subscription, .. }
         | Target::ProviderList { subscription, .. }
         | Target::CommunityVersions { subscription, .. }
+        | Target::SharedGallery { subscription, .. }
         | Target::NodeImages { subscription }
         | Target::Provider { subscription, .. } => subscription,
         Target::Resource(id) | Target::Action { id, .. } => &id.subscription,
@@ -59,7 +62,7 @@ pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handl
     let world = &mut state.world;
     match target {
         Target::Endpoints => Ok(super::endpoints(call)),
-        Target::Operation { subscription, id } => status::read(state, call, subscription, id),
+        Target::Operation { subscription, id, .. } => status::read(state, call, subscription, id),
         Target::Resource(id) => {
             resources::check_group_exists(world, &id.subscription, &id.group)?;
             parent_must_exist(world, id, &call.method)?;
@@ -101,6 +104,7 @@ pub(crate) fn resource(world: &mut World, call: &Call, id: &ResourceId) -> Handl
         ResourceKind::Machine => machine::write(world, call, id),
         ResourceKind::Disk => disk::write(world, call, id),
         ResourceKind::Snapshot => snapshot::write(world, call, id),
+        ResourceKind::Image => managed_image::write(world, call, id),
         ResourceKind::Gallery => gallery::write(world, call, id),
         ResourceKind::Definition => definition::write(world, call, id),
         ResourceKind::Version => version::write(world, call, id),
@@ -121,6 +125,7 @@ fn verb(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> Handle
         ResourceKind::Instance => instance::act(world, call, id, action),
         ResourceKind::Machine => machine::act(world, call, id, action),
         ResourceKind::Disk | ResourceKind::Snapshot => disk::act(world, call, id, action),
+        ResourceKind::Gallery => gallery::act(world, call, id, action),
         _ => Err(unknown_action(id, action)),
     }
 }
@@ -138,7 +143,8 @@ pub(super) fn view(world: &World, resource: &Resource, call: &Call) -> Answer {
         ResourceKind::Machine => machine::view(world, resource, call),
         ResourceKind::Disk => disk::view(world, resource),
         ResourceKind::Snapshot => snapshot::view(resource),
-        ResourceKind::Gallery => gallery::view(resource),
+        ResourceKind::Image => managed_image::view(resource),
+        ResourceKind::Gallery => gallery::view(resource, call),
         ResourceKind::Version => version::view(world, resource, call),
         _ => Value::Object(resource.envelope()),
     };

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::call::Call;
 use super::error::ArmError;
+use super::families;
 use super::id::Target;
 
 /// The limits published since 2024, per region, subscription and principal: bucket size and refill per second.
@@ -58,24 +59,16 @@ impl Throttle {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), remaining.to_string().parse()) {
             headers.insert(name, value);
         }
-        if is_compute(target) {
-            let policy = if call.method == Method::GET { "GetVMScaleSet3Min" } else { "PutVMScaleSet3Min" };
-            for (policy, left) in [(policy, remaining), ("SubscriptionMaximum", remaining * 15.0)] {
-                if let Ok(value) = format!("Microsoft.Compute/{policy};{left}").parse() {
-                    headers.append("x-ms-ratelimit-remaining-resource", value);
-                }
-            }
+        let used = 1 + (size - remaining).max(0.0) as u64;
+        let families: Vec<String> = families::of(call, target)
+            .iter()
+            .map(|(family, limit)| format!("Microsoft.Compute/{family};{}", limit.saturating_sub(used)))
+            .collect();
+        if let (false, Ok(value)) = (families.is_empty(), families.join(",").parse()) {
+            headers.insert("x-ms-ratelimit-remaining-resource", value);
             headers.insert("x-ms-request-charge", HeaderValue::from_static("1"));
         }
         Ok(())
-    }
-}
-
-fn is_compute(target: &Target) -> bool {
-    match target {
-        Target::Resource(id) | Target::Action { id, .. } => id.kind.namespace() == "Microsoft.Compute",
-        Target::Collection { kind, .. } => kind.namespace() == "Microsoft.Compute",
-        _ => false,
     }
 }
 

@@ -40,9 +40,15 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
     }
     let mut call = call.clone();
     if call.method == Method::PUT {
-        let unset = call.field("properties.hyperVGeneration").is_none();
-        if let (true, Some(Value::Object(properties))) = (unset, call.body.get_mut("properties")) {
-            properties.insert("hyperVGeneration".to_owned(), json!("V1"));
+        if let Some(Value::Object(properties)) = call.body.get_mut("properties") {
+            for (name, default) in [("hyperVGeneration", "V1"), ("architecture", "x64")] {
+                if properties.get(name).is_none_or(Value::is_null) {
+                    properties.insert(name.to_owned(), json!(default));
+                }
+            }
+            // Empty lists and objects are not stored.
+            let empty = |value: &Value| *value == json!([]) || *value == json!({});
+            properties.retain(|_, value| !empty(value));
         }
     }
     if call.method == Method::PATCH && current.is_none() {

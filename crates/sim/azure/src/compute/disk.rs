@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::grammar;
+use super::image::same_region;
 use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
@@ -12,11 +13,11 @@ use crate::arm::route;
 use crate::world::World;
 use crate::world::contents::Disk;
 use crate::world::operation::NewOperation;
-use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls, time_text};
 use crate::world::vm::Vm;
 
 /// The OS disk size of most Linux images.
-const DEFAULT_SIZE_GB: u64 = 30;
+pub(super) const DEFAULT_SIZE_GB: u64 = 30;
 
 /// Creates the OS disk of a new VM. Its name is the requested one or generated as Azure does.
 pub(super) fn create_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: &Resource) -> ResourceId {
@@ -114,6 +115,18 @@ pub(super) fn recreate(world: &mut World, machine: &str) {
     });
 }
 
+/// Sets or removes the VM that a data disk is attached to.
+pub(super) fn set_owner(world: &mut World, disk: &str, owner: Option<&str>) {
+    world.touch(&disk.to_ascii_lowercase(), |disk| {
+        match owner {
+            Some(owner) => disk.body.insert("managedBy".to_owned(), json!(owner)),
+            None => disk.body.remove("managedBy"),
+        };
+        let state = if owner.is_some() { "Attached" } else { "Unattached" };
+        disk.object("properties").insert("diskState".to_owned(), json!(state));
+    });
+}
+
 /// The Hyper-V generation of a VM, taken from its OS disk.
 pub(super) fn generation(world: &World, machine: &Resource) -> String {
     let disk = machine
@@ -170,14 +183,57 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
     };
     let created = current.is_none();
     let is_copy = created && call.field("properties.creationData.createOption") == Some(&json!("Copy"));
-    let copied =
-        if is_copy { contents_of(world, source(world, call, id)?) } else { current.and_then(|disk| disk.disk.clone()) };
-    world.put(id, body, ProvisioningState::Updating);
+    let copied = match current {
+        None if is_copy => contents_of(world, source(world, call, id)?),
+        None => image(world, call).and_then(|image| contents_of(world, image)),
+        Some(disk) => disk.disk.clone(),
+    };
+    store(world, id, body);
     set_contents(world, id, copied);
     let lasts = world.spec.profile.instance_update;
     let operation = world.begin(NewOperation::settling(id, lasts));
-    let answer = route::read(world, id, call)?;
-    Ok(Answer { status: if created { 202 } else { 200 }, ..answer }.started(operation))
+    if created {
+        return Ok(Answer::new(202, pending(world, call, id)).started(operation));
+    }
+    Ok(route::read(world, id, call)?.started(operation))
+}
+
+/// Stores the body of a disk or snapshot. Unlike other resources, a new one is `Updating`.
+pub(super) fn store(world: &mut World, id: &ResourceId, body: Map<String, Value>) {
+    world.put(id, body, ProvisioningState::Updating);
+    if let Some(resource) = world.resources.get_mut(&id.key()) {
+        resource.state = ProvisioningState::Updating;
+    }
+}
+
+/// The answer to a PUT of a disk or snapshot: what was sent, without what Azure adds later.
+pub(super) fn pending(world: &World, call: &Call, id: &ResourceId) -> Value {
+    let mut body = Value::Object(call.body.clone());
+    strip_nulls(&mut body);
+    for (name, value) in [("id", id.to_string()), ("name", id.name().to_owned()), ("type", id.kind.full())] {
+        body[name] = json!(value);
+    }
+    body["properties"]["provisioningState"] = json!(ProvisioningState::Updating.word());
+    let resource = world.resources.get(&id.key());
+    let imported = call.field("properties.creationData.createOption") == Some(&json!("Import"));
+    if let Some(resource) = resource.filter(|resource| imported || resource.revision > 1) {
+        body["properties"]["diskSizeBytes"] = json!(size_bytes(resource));
+    }
+    body
+}
+
+fn size_bytes(disk: &Resource) -> u64 {
+    disk.at("properties.diskSizeGB").and_then(Value::as_u64).unwrap_or(0) << 30
+}
+
+/// The image version that a new disk is created from, if it is in this subscription.
+fn image<'a>(world: &'a World, call: &Call) -> Option<&'a Resource> {
+    let reference = call.field("properties.creationData.galleryImageReference")?;
+    let names = ["id", "communityGalleryImageId", "sharedGalleryImageId"];
+    let name = names.iter().find_map(|name| reference.get(name).and_then(Value::as_str))?;
+    let id =
+        ResourceId::parse(name).or_else(|| super::shared::version(world, name).map(|version| version.id.clone()))?;
+    world.resources.get(&id.key()).filter(|image| image.id.kind == ResourceKind::Version)
 }
 
 fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>, ArmError> {
@@ -203,6 +259,7 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
                 }
             }
         }
+        "FromImage" => from_reference(world, call, &mut body["properties"])?,
         other => {
             return Err(ArmError::parameter(
                 "creationData.createOption",
@@ -213,6 +270,40 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     body["properties"]["diskState"] = json!(if option == "Upload" { "ReadyToUpload" } else { "Unattached" });
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
     Ok(body)
+}
+
+/// Fills in what a disk has from its image: a version of a gallery, or a marketplace image.
+fn from_reference(world: &World, call: &Call, properties: &mut Value) -> Result<(), ArmError> {
+    const GALLERY: &str = "properties.creationData.galleryImageReference";
+    let version = image(world, call);
+    if let Some(reference) = call.field(GALLERY) {
+        let missing = || {
+            let message = format!("The image version of '{reference}' was not found.");
+            ArmError::missing("NotFound", message).about("creationData.galleryImageReference")
+        };
+        version.ok_or_else(missing)?;
+        let name = reference.as_object().and_then(|reference| reference.values().next());
+        properties["creationData"]["imageReference"] = json!({"id": name});
+    } else if call.field("properties.creationData.imageReference.id").is_none() {
+        return Err(ArmError::required("creationData.imageReference"));
+    }
+    let definition = version.and_then(|version| version.id.parent()).and_then(|id| world.resources.get(&id.key()));
+    let of_definition = |name: &str| definition.and_then(|one| one.at(&format!("properties.{name}"))).cloned();
+    let size = version.and_then(|one| one.at("properties.storageProfile.osDiskImage.sizeInGB")).cloned();
+    for (name, value) in [
+        ("osType", of_definition("osType").unwrap_or_else(|| json!("Linux"))),
+        ("hyperVGeneration", of_definition("hyperVGeneration").unwrap_or_else(|| json!("V1"))),
+        ("diskSizeGB", size.unwrap_or_else(|| json!(DEFAULT_SIZE_GB))),
+        (
+            "supportedCapabilities",
+            json!({"architecture": of_definition("architecture").unwrap_or_else(|| json!("x64"))}),
+        ),
+    ] {
+        if properties.get(name).is_none() {
+            properties[name] = value;
+        }
+    }
+    Ok(())
 }
 
 /// The disk or snapshot to copy. Checks the caller's permission to read it.
@@ -228,8 +319,16 @@ pub(super) fn source<'a>(world: &'a World, call: &Call, target: &ResourceId) -> 
     for right in ["read", "beginGetAccess/action"] {
         crate::arm::permission::check_linked_action(call, target, &format!("{}/{right}", id.kind.full()), name)?;
     }
-    let source = world.resources.get(&id.key()).ok_or_else(|| {
-        ArmError::missing("ResourceNotFound", format!("The source resource '{name}' was not found."))
+    // `CopyStart` copies between regions. For `Copy`, a source in another region does not exist.
+    let is_reachable = |source: &&Resource| {
+        call.field("properties.creationData.createOption") == Some(&json!("CopyStart"))
+            || call
+                .field("location")
+                .and_then(Value::as_str)
+                .is_none_or(|location| same_region(location, source.location()))
+    };
+    let source = world.resources.get(&id.key()).filter(is_reachable).ok_or_else(|| {
+        ArmError::missing("NotFound", format!("Resource {} is not found.", id.name()))
             .about("creationData.sourceResourceId")
     })?;
     if source.state != ProvisioningState::Succeeded {
@@ -248,26 +347,44 @@ pub(super) fn delete(world: &mut World, id: &ResourceId) -> Answer {
     Answer::empty(202).started(operation)
 }
 
-/// Disks have no actions here, because their bytes are not simulated.
-pub(crate) fn act(_world: &World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
-    match (&call.method, action) {
-        (&Method::POST, "begingetaccess" | "endgetaccess") => {
-            let message = format!(
-                "The bytes of '{}' cannot be read: the embedded Azure does not store disk contents.",
-                id.name()
-            );
-            Err(ArmError::bad("OperationNotAllowed", message))
-        }
-        _ => Err(route::unknown_action(id, action)),
+/// `beginGetAccess` and `endGetAccess`. The URL that grants access leads nowhere, because the bytes of disks are not simulated.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
+    let state = match (&call.method, action) {
+        (&Method::POST, "begingetaccess") => "ActiveSAS",
+        (&Method::POST, "endgetaccess") => "Unattached",
+        _ => return Err(route::unknown_action(id, action)),
+    };
+    world.check_not_locked(&id.key())?;
+    let key = id.key();
+    world.touch(&key, |resource| {
+        resource.object("properties").insert("diskState".to_owned(), json!(state));
+        resource.state = ProvisioningState::Updating;
+    });
+    let lasts = world.spec.profile.snapshot;
+    let operation = world.begin(NewOperation { returns_resource: false, ..NewOperation::settling(id, lasts) });
+    if state == "ActiveSAS" {
+        let unique = world.resources.get(&key).map(|resource| resource.unique_id.clone()).unwrap_or_default();
+        let url = format!("{}/disk-contents-are-not-simulated/{unique}", call.base);
+        world.set_output(&operation, json!({"accessSAS": url}));
     }
+    Ok(Answer::empty(202).started(operation))
 }
 
 /// A disk as clients see it.
 pub(crate) fn view(world: &World, disk: &Resource) -> Value {
-    let mut view = Value::Object(disk.envelope());
-    view["properties"]["timeCreated"] = json!(disk.created.to_string());
-    view["properties"]["uniqueId"] = json!(disk.unique_id);
-    add_size_bytes(&mut view);
+    let mut view = common_view(disk);
+    let sku = disk.text("sku.name").unwrap_or("Premium_LRS");
+    let (tier, iops, megabytes) =
+        performance(sku, disk.at("properties.diskSizeGB").and_then(Value::as_u64).unwrap_or(0));
+    let properties = &mut view["properties"];
+    for (name, value) in [("diskIOPSReadWrite", iops), ("diskMBpsReadWrite", megabytes)] {
+        if properties.get(name).is_none() {
+            properties[name] = json!(value);
+        }
+    }
+    if let Some(tier) = tier.filter(|_| properties.get("tier").is_none()) {
+        properties["tier"] = json!(tier);
+    }
     if let Some(owner) = disk.body.get("managedBy").and_then(Value::as_str) {
         let running = world.resources.get(&owner.to_ascii_lowercase()).and_then(|owner| owner.vm.as_ref());
         let reserved = running.is_some_and(|vm| vm.power == crate::world::vm::Power::Deallocated);
@@ -276,9 +393,52 @@ pub(crate) fn view(world: &World, disk: &Resource) -> Value {
     view
 }
 
-/// Adds the size in bytes next to the size in GB.
-pub(super) fn add_size_bytes(view: &mut Value) {
-    if let Some(size) = view.pointer("/properties/diskSizeGB").and_then(Value::as_u64) {
-        view["properties"]["diskSizeBytes"] = json!(size << 30);
+/// What disks and snapshots have in common.
+pub(super) fn common_view(disk: &Resource) -> Value {
+    let mut view = Value::Object(disk.envelope());
+    if let Some(Value::Object(sku)) = view.get_mut("sku") {
+        let name = sku.get("name").and_then(Value::as_str).unwrap_or_default();
+        let tier =
+            if name.starts_with("UltraSSD") { "Ultra" } else { name.split(['_', 'V']).next().unwrap_or_default() };
+        let tier = tier.strip_suffix("SSD").unwrap_or(tier).to_owned();
+        sku.entry("tier").or_insert(json!(tier));
+    }
+    let properties = &mut view["properties"];
+    for (name, value) in [
+        ("encryption", json!({"type": "EncryptionAtRestWithPlatformKey"})),
+        ("networkAccessPolicy", json!("AllowAll")),
+        ("publicNetworkAccess", json!("Enabled")),
+    ] {
+        if properties.get(name).is_none() {
+            properties[name] = value;
+        }
+    }
+    properties["timeCreated"] = json!(time_text(disk.created));
+    properties["uniqueId"] = json!(disk.unique_id);
+    if disk.at("properties.diskSizeGB").is_some() {
+        properties["diskSizeBytes"] = json!(size_bytes(disk));
+    }
+    view
+}
+
+/// The tier of a premium disk, and the IOPS and MB/s that a disk of this size has.
+fn performance(sku: &str, size: u64) -> (Option<&'static str>, u64, u64) {
+    const PREMIUM: [(u64, &str, u64, u64); 8] = [
+        (4, "P1", 120, 25),
+        (8, "P2", 120, 25),
+        (16, "P3", 120, 25),
+        (32, "P4", 120, 25),
+        (64, "P6", 240, 50),
+        (128, "P10", 500, 100),
+        (256, "P15", 1_100, 125),
+        (512, "P20", 2_300, 150),
+    ];
+    match sku.split('_').next() {
+        Some("Premium") => {
+            let row = PREMIUM.iter().find(|(limit, ..)| size <= *limit);
+            row.map_or((Some("P30"), 5_000, 200), |&(_, tier, iops, megabytes)| (Some(tier), iops, megabytes))
+        }
+        Some("UltraSSD") => (None, 2_048, 8),
+        _ => (None, 500, 60),
     }
 }

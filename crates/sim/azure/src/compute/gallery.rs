@@ -103,10 +103,90 @@ fn replaced(call: &Call, current: Option<&Resource>) -> Map<String, Value> {
     body
 }
 
-/// A gallery as clients see it.
-pub(crate) fn view(gallery: &Resource) -> Value {
+/// A gallery as clients see it. The groups it is shared with are shown on request.
+pub(crate) fn view(gallery: &Resource, call: &Call) -> Value {
     let mut view = Value::Object(gallery.envelope());
-    view["properties"]["identifier"] =
-        json!({"uniqueName": format!("{}-{}", gallery.id.subscription, gallery.id.name().to_uppercase())});
+    view["properties"]["identifier"] = json!({"uniqueName": unique_name(gallery)});
+    let selected = call.query.get("$select").is_some_and(|select| select.eq_ignore_ascii_case("Permissions"));
+    if let Some(profile) = view["properties"].get_mut("sharingProfile").and_then(Value::as_object_mut) {
+        if !selected {
+            profile.remove("groups");
+        }
+        if let Some(Value::Object(community)) = profile.get_mut("communityGalleryInfo") {
+            community.insert("publicNames".to_owned(), json!([community_name(gallery)]));
+            community.entry("communityGalleryEnabled").or_insert(json!(false));
+        }
+    }
     view
+}
+
+/// The name of a community gallery: its prefix and an id.
+pub(super) fn community_name(gallery: &Resource) -> String {
+    let prefix = gallery.text("properties.sharingProfile.communityGalleryInfo.publicNamePrefix").unwrap_or_default();
+    format!("{prefix}-{}", gallery.unique_id)
+}
+
+/// The name of a gallery that is unique in Azure.
+pub(super) fn unique_name(gallery: &Resource) -> String {
+    format!("{}-{}", gallery.id.subscription, gallery.id.name().to_uppercase())
+}
+
+/// `share`: who may use the gallery.
+pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
+    if (&call.method, action) != (&Method::POST, "share") {
+        return Err(route::unknown_action(id, action));
+    }
+    world.check_not_locked(&id.key())?;
+    let operation_type = call.text("operationType")?.to_owned();
+    let groups = call.field("groups").and_then(Value::as_array).cloned().unwrap_or_default();
+    let key = id.key();
+    let mut profile = world
+        .resources
+        .get(&key)
+        .and_then(|gallery| gallery.at("properties.sharingProfile"))
+        .cloned()
+        .unwrap_or_else(|| json!({"permissions": "Private"}));
+    match operation_type.as_str() {
+        "Add" => groups.iter().for_each(|group| share_with(&mut profile, group)),
+        "Remove" => groups.iter().for_each(|group| stop_sharing_with(&mut profile, group)),
+        "Reset" => profile = json!({"permissions": "Private"}),
+        "EnableCommunity" => profile["communityGalleryInfo"]["communityGalleryEnabled"] = json!(true),
+        other => {
+            return Err(ArmError::parameter(
+                "operationType",
+                format!("The value '{other}' of parameter 'operationType' is invalid."),
+            ));
+        }
+    }
+    world.touch(&key, |gallery| {
+        gallery.object("properties").insert("sharingProfile".to_owned(), profile);
+        gallery.state = ProvisioningState::Updating;
+    });
+    let lasts = world.spec.profile.gallery;
+    let operation = world.begin(NewOperation { returns_resource: false, ..NewOperation::settling(id, lasts) });
+    Ok(Answer::empty(202).started(operation))
+}
+
+fn share_with(profile: &mut Value, group: &Value) {
+    let mut groups = profile["groups"].as_array().cloned().unwrap_or_default();
+    match groups.iter_mut().find(|known| known["type"] == group["type"]) {
+        Some(known) => {
+            let mut ids = known["ids"].as_array().cloned().unwrap_or_default();
+            let added = group["ids"].as_array().cloned().unwrap_or_default();
+            ids.extend(added.into_iter().filter(|id| !known["ids"].as_array().is_some_and(|ids| ids.contains(id))));
+            known["ids"] = json!(ids);
+        }
+        None => groups.push(group.clone()),
+    }
+    profile["groups"] = json!(groups);
+}
+
+fn stop_sharing_with(profile: &mut Value, group: &Value) {
+    let Some(groups) = profile.get_mut("groups").and_then(Value::as_array_mut) else { return };
+    for known in groups.iter_mut().filter(|known| known["type"] == group["type"]) {
+        if let Some(ids) = known["ids"].as_array_mut() {
+            ids.retain(|id| !group["ids"].as_array().is_some_and(|removed| removed.contains(id)));
+        }
+    }
+    groups.retain(|known| known["ids"].as_array().is_some_and(|ids| !ids.is_empty()));
 }

@@ -19,6 +19,11 @@ pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) 
     if let Some(id) = text("communityGalleryImageId") {
         return super::community::resolve(world, id, location);
     }
+    if let Some(id) = text("sharedGalleryImageId") {
+        let version = super::shared::version(world, id).filter(|version| replicated(version, location));
+        let missing = || ArmError::missing("GalleryImageNotFound", format!("The shared image '{id}' was not found."));
+        return version.map(|version| version.id.to_string()).ok_or_else(missing);
+    }
     let Some(id) = text("id") else {
         let part = |name| text(name).ok_or_else(|| ArmError::required(&format!("imageReference.{name}")));
         let version = match part("version")? {
@@ -37,6 +42,7 @@ pub(super) fn resolve(world: &World, reference: Option<&Value>, location: &str) 
     match parsed.kind {
         ResourceKind::Version => exact(world, &parsed, location),
         ResourceKind::Definition => latest(world, &parsed, location),
+        ResourceKind::Image => managed(world, &parsed),
         _ => Err(ArmError::parameter("imageReference.id", format!("'{id}' is not the id of an image."))),
     }
 }
@@ -51,6 +57,13 @@ fn exact(world: &World, id: &ResourceId, location: &str) -> Result<String, ArmEr
         return Err(missing(id, location));
     }
     Ok(version.id.to_string())
+}
+
+fn managed(world: &World, id: &ResourceId) -> Result<String, ArmError> {
+    let image = world.resources.get(&id.key()).filter(|image| image.state == ProvisioningState::Succeeded);
+    image.map(|image| image.id.to_string()).ok_or_else(|| {
+        ArmError::missing("NotFound", format!("The image '{id}' cannot be found.")).about("imageReference")
+    })
 }
 
 /// The highest version that is ready, replicated in the region and not excluded.
@@ -85,6 +98,52 @@ pub(super) fn target_region<'a>(version: &'a Resource, location: &str) -> Option
         .find(|region| region.get("name").and_then(Value::as_str).is_some_and(|name| same_region(name, location)))
 }
 
+/// The display name of a region, such as `West US 2`. An unknown word makes it the name itself.
+pub(super) fn display_name(region: &str) -> String {
+    const WORDS: [&str; 24] = [
+        "southeast",
+        "northeast",
+        "southwest",
+        "northwest",
+        "south",
+        "north",
+        "east",
+        "west",
+        "central",
+        "us",
+        "euap",
+        "europe",
+        "asia",
+        "uk",
+        "france",
+        "germany",
+        "sweden",
+        "poland",
+        "italy",
+        "canada",
+        "brazil",
+        "australia",
+        "japan",
+        "india",
+    ];
+    let plain = region.replace(' ', "").to_ascii_lowercase();
+    let (mut words, mut rest) = (Vec::new(), plain.as_str());
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let length = if digits > 0 {
+            digits
+        } else {
+            let Some(word) = WORDS.iter().find(|word| rest.starts_with(**word)) else { return region.to_owned() };
+            word.len()
+        };
+        let (word, after) = rest.split_at(length);
+        let capitals = if matches!(word, "us" | "uk" | "euap") { word.len() } else { 1 };
+        words.push(format!("{}{}", word[..capitals].to_ascii_uppercase(), &word[capitals..]));
+        rest = after;
+    }
+    words.join(" ")
+}
+
 /// Azure accepts `West US 2` for `westus2`.
 pub(super) fn same_region(a: &str, b: &str) -> bool {
     let plain = |name: &str| name.replace(' ', "").to_ascii_lowercase();
@@ -99,4 +158,24 @@ fn excluded(version: &Resource, location: &str) -> bool {
     let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     flag(version.at("properties.publishingProfile.excludeFromLatest"))
         || flag(target_region(version, location).and_then(|region| region.get("excludeFromLatest")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_of_regions_have_words() {
+        for (name, shown) in [
+            ("westus2", "West US 2"),
+            ("centraluseuap", "Central US EUAP"),
+            ("northeurope", "North Europe"),
+            ("southcentralus", "South Central US"),
+            ("Southeast Asia", "Southeast Asia"),
+            ("mars", "mars"),
+        ] {
+            assert_eq!(display_name(name), shown);
+            assert!(same_region(&display_name(name), name));
+        }
+    }
 }

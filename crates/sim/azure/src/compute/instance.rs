@@ -13,7 +13,7 @@ use crate::arm::kind::ResourceKind;
 use crate::arm::route;
 use crate::world::World;
 use crate::world::operation::{Effect, NewOperation};
-use crate::world::resource::{ProvisioningState, Resource, merge};
+use crate::world::resource::{ProvisioningState, Resource, merge, time_text};
 use crate::world::vm::{Events, Power, Vm};
 
 /// The instances of a scale set, by number.
@@ -218,6 +218,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
                 check_user_data(data)?;
             }
             update(world, call, &key);
+            attach(world, call, &key);
             let operation = world.begin(NewOperation::settling(id, world.spec.profile.instance_update));
             let answer = route::read(world, id, call)?;
             Ok(answer.started(operation))
@@ -238,6 +239,35 @@ fn update(world: &mut World, call: &Call, key: &str) {
             vm.user_data = Some(data.to_owned()).filter(|data| !data.is_empty());
         }
     });
+}
+
+/// Attaches the data disks that a PUT of an instance names, and detaches the others.
+fn attach(world: &mut World, call: &Call, key: &str) {
+    let Some(wanted) = call.field("properties.storageProfile.dataDisks").and_then(Value::as_array) else { return };
+    let Some(owner) = world.resources.get(key).map(|resource| resource.id.to_string()) else { return };
+    let id = |entry: &Value| entry.pointer("/managedDisk/id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let old = world.resources.get(key).and_then(|one| one.at("properties.storageProfile.dataDisks")).cloned();
+    for entry in old.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        disk::set_owner(world, &id(entry), None);
+    }
+    let mut attached = Vec::new();
+    for entry in wanted {
+        disk::set_owner(world, &id(entry), Some(&owner));
+        let disk = world.resources.get(&id(entry).to_ascii_lowercase());
+        let at = |path: &str| disk.and_then(|disk| disk.at(path)).cloned().unwrap_or_default();
+        attached.push(json!({
+            "lun": entry["lun"],
+            "name": disk.map(|disk| disk.id.name().to_owned()).unwrap_or_default(),
+            "createOption": "Attach",
+            "caching": entry.get("caching").cloned().unwrap_or_else(|| json!("None")),
+            "managedDisk": {"storageAccountType": at("sku.name"), "id": id(entry)},
+            "diskSizeGB": at("properties.diskSizeGB"),
+            "toBeDetached": false,
+        }));
+    }
+    if let Some(resource) = world.resources.get_mut(key) {
+        resource.object("properties.storageProfile").insert("dataDisks".to_owned(), json!(attached));
+    }
 }
 
 /// Checks that userData is base64 of at most 64 KiB.
@@ -272,17 +302,31 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
     };
     view.insert("name".to_owned(), json!(vm.name));
     let os_disk = disk::reference(world, resource);
+    let data_disks = resource.at("properties.storageProfile.dataDisks").cloned().unwrap_or_else(|| json!([]));
+    let interfaces = set.at("properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations");
+    let interfaces: Vec<Value> = interfaces
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|interface| interface.get("name").and_then(Value::as_str))
+        .map(|name| json!({"id": format!("{}/networkInterfaces/{name}", resource.id)}))
+        .collect();
     let mut properties = json!({
         "latestModelApplied": resource.model == set.model,
         "modelDefinitionApplied": "VirtualMachineScaleSet",
         "vmId": vm.vm_id,
-        "hardwareProfile": {},
+        "hardwareProfile": {"vmSize": resource.at("sku.name")},
         "provisioningState": resource.state.word(),
-        "storageProfile": {"imageReference": power::image_reference(vm), "osDisk": os_disk, "dataDisks": []},
+        "storageProfile": {"imageReference": power::image_reference(vm), "osDisk": os_disk, "dataDisks": data_disks},
         "osProfile": power::os_profile(&set, &vm.computer_name),
-        "networkProfile": {"networkInterfaces": [{"id": format!("{}/networkInterfaces/nic", resource.id)}]},
-        "timeCreated": resource.created.to_string(),
+        "networkProfile": {"networkInterfaces": interfaces},
+        "timeCreated": time_text(resource.created),
     });
+    // A list omits it, and so do older API versions.
+    let is_list = call.path.to_ascii_lowercase().ends_with("/virtualmachines");
+    if !is_list && call.api_version() >= "2024-11-01" {
+        properties["resilientVMDeletionStatus"] = json!("Disabled");
+    }
     if let Some(network) = set.at("properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations") {
         properties["networkProfileConfiguration"] = json!({"networkInterfaceConfigurations": network});
     }

@@ -13,7 +13,7 @@ use crate::arm::route;
 use crate::world::World;
 use crate::world::operation::{Effect, NewOperation};
 use crate::world::profile::seconds;
-use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls, time_text};
 use crate::world::vm::{Events, Power, Vm};
 
 const IMMUTABLE: &[&str] = &[
@@ -210,7 +210,7 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
     let mut envelope = Value::Object(resource.envelope());
     let Some(vm) = &resource.vm else { return envelope };
     envelope["properties"]["vmId"] = json!(vm.vm_id);
-    envelope["properties"]["timeCreated"] = json!(resource.created.to_string());
+    envelope["properties"]["timeCreated"] = json!(time_text(resource.created));
     envelope["properties"]["storageProfile"]["osDisk"] = disk::reference(world, resource);
     envelope["properties"]["storageProfile"]["imageReference"] = power::image_reference(vm);
     let profile: &mut Map<String, Value> = envelope["properties"].as_object_mut().expect("an envelope has properties");

@@ -11,7 +11,7 @@ use crate::arm::route;
 use crate::world::World;
 use crate::world::operation::{Effect, NewOperation};
 use crate::world::profile::seconds;
-use crate::world::resource::{ProvisioningState, Resource};
+use crate::world::resource::{ProvisioningState, Resource, time_text};
 use crate::world::vm::{Power, Vm};
 
 /// The duration of the VM's next boot.
@@ -142,6 +142,9 @@ pub(super) fn upgrade(world: &mut World, set: &ResourceId, keys: Vec<String>) ->
 pub(super) fn image_reference(vm: &Vm) -> Value {
     let image = vm.image.as_deref().unwrap_or_default();
     if let Some(id) = ResourceId::parse(image) {
+        if id.kind == ResourceKind::Image {
+            return json!({"id": image});
+        }
         return json!({"id": image, "exactVersion": id.name()});
     }
     if let Some((_, version)) = image.rsplit_once("/Versions/") {
@@ -183,9 +186,9 @@ pub(super) fn instance_view(world: &World, resource: &Resource, vm: &Vm) -> Valu
         "osVersion": "18.04",
         "hyperVGeneration": super::disk::generation(world, resource),
         "vmAgent": vm.agent(world.now),
-        "disks": [{"name": disk, "statuses": [{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded", "time": resource.created.to_string()}]}],
+        "disks": [{"name": disk, "statuses": [{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded", "time": time_text(resource.created)}]}],
         "statuses": [
-            {"code": format!("ProvisioningState/{}", state.to_lowercase()), "level": "Info", "displayStatus": format!("Provisioning {}", state.to_lowercase()), "time": resource.created.to_string()},
+            {"code": format!("ProvisioningState/{}", state.to_lowercase()), "level": "Info", "displayStatus": format!("Provisioning {}", state.to_lowercase()), "time": time_text(resource.created)},
             vm.power.status(),
         ],
     })

@@ -4,7 +4,7 @@ use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-use super::{grammar, image, instance, power};
+use super::{defaults, grammar, image, instance, power};
 use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
@@ -14,7 +14,7 @@ use crate::arm::route;
 use crate::world::World;
 use crate::world::operation::{Effect, NewOperation};
 use crate::world::profile::seconds;
-use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls, time_text};
 
 /// Properties that cannot be changed after creation, with their default.
 const IMMUTABLE: &[(&str, Option<&str>)] = &[
@@ -28,6 +28,9 @@ const IMMUTABLE: &[(&str, Option<&str>)] = &[
 
 /// Read-only properties. Values that a client sends for them are ignored.
 const READ_ONLY: &[&str] = &["provisioningState", "uniqueId", "timeCreated"];
+
+/// Where the states of the orchestration services are stored. Only the instance view shows them.
+const SERVICES: &str = "orchestrationServices";
 
 /// Fields that no read returns. `userData` is returned on request.
 const HIDDEN_OF_OS_PROFILE: &[&str] = &["customData", "adminPassword"];
@@ -69,6 +72,9 @@ fn body_after_put(call: &Call, current: Option<&Resource>) -> Result<Map<String,
         body.remove(name);
     }
     let Some(current) = current else { return Ok(body) };
+    if let Some(services) = current.at(SERVICES) {
+        body.insert(SERVICES.to_owned(), services.clone());
+    }
     if !body.contains_key("properties") {
         // `az vmss scale` sends only location and sku; everything else is kept.
         for (name, value) in &current.body {
@@ -197,7 +203,8 @@ fn validated(
     }
     // A model that no instance can be created from is rejected at once.
     image::resolve(world, at("properties.virtualMachineProfile.storageProfile.imageReference"), &location)?;
-    let Value::Object(body) = value else { return Err(ArmError::required("properties")) };
+    let Value::Object(mut body) = value else { return Err(ArmError::required("properties")) };
+    defaults::fill(&mut body, current);
     Ok(body)
 }
 
@@ -290,12 +297,13 @@ fn delete(world: &mut World, id: &ResourceId) -> Answer {
 /// A scale set as clients see it.
 pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
     let mut view = resource.envelope();
+    view.remove(SERVICES);
     let mut whole = Value::Object(std::mem::take(&mut view));
     if let Some(profile) = whole.pointer_mut("/properties/virtualMachineProfile").and_then(Value::as_object_mut) {
         if !call.query.expands("userData") {
             profile.remove("userData");
         }
-        profile.insert("timeCreated".to_owned(), json!(resource.created.to_string()));
+        profile.insert("timeCreated".to_owned(), json!(time_text(resource.created)));
         if let Some(os) = profile.get_mut("osProfile").and_then(Value::as_object_mut) {
             for name in HIDDEN_OF_OS_PROFILE {
                 os.remove(*name);
@@ -307,7 +315,7 @@ pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
         list.iter_mut().for_each(super::extension::hide);
     }
     whole["properties"]["uniqueId"] = json!(resource.unique_id);
-    whole["properties"]["timeCreated"] = json!(resource.created.to_string());
+    whole["properties"]["timeCreated"] = json!(time_text(resource.created));
     whole
 }
 
@@ -315,6 +323,15 @@ pub(crate) fn view(resource: &Resource, call: &Call) -> Value {
 pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
     match (&call.method, action) {
         (&Method::GET, "instanceview") => Ok(Answer::ok(instance_view(world, id))),
+        (&Method::GET, "skus") => Ok(Answer::ok(json!({"value": skus(world, id)}))),
+        (&Method::GET, "osupgradehistory") => Ok(Answer::ok(json!({"value": []}))),
+        (&Method::POST, "setorchestrationservicestate") => set_service_state(world, call, id),
+        (&Method::POST, "extensionrollingupgrade") => {
+            world.check_not_locked(&id.key())?;
+            let lasts = world.spec.profile.model_update;
+            let operation = world.begin(NewOperation { returns_resource: false, ..NewOperation::settling(id, lasts) });
+            Ok(Answer::empty(202).started(operation))
+        }
         (&Method::POST, "delete") => {
             let keys = power::selected(world, call, id, true)?;
             Ok(instance::delete(world, id, keys))
@@ -329,6 +346,30 @@ pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str)
         }
         _ => Err(route::not_allowed(call)),
     }
+}
+
+/// The sizes that a scale set can have.
+fn skus(world: &World, id: &ResourceId) -> Vec<Value> {
+    let set = world.resources.get(&id.key());
+    let name = set.and_then(|set| set.text("sku.name")).unwrap_or_default();
+    vec![json!({
+        "resourceType": id.kind.full(),
+        "sku": {"name": name, "tier": "Standard"},
+        "capacity": {"minimum": 0, "maximum": 1_000, "defaultCapacity": 1, "scaleType": "Automatic"},
+    })]
+}
+
+/// Suspends or resumes a service, such as automatic repairs. The services themselves are not simulated.
+fn set_service_state(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
+    world.check_not_locked(&id.key())?;
+    let name = call.text("serviceName")?.to_owned();
+    let state = if call.text("action")? == "Suspend" { "Suspended" } else { "Running" };
+    world.touch(&id.key(), |set| {
+        set.object(SERVICES).insert(name, json!(state));
+    });
+    let lasts = world.spec.profile.model_update;
+    let operation = world.begin(NewOperation { returns_resource: false, ..NewOperation::settling(id, lasts) });
+    Ok(Answer::empty(202).started(operation))
 }
 
 fn instance_view(world: &World, id: &ResourceId) -> Value {
@@ -352,16 +393,23 @@ fn instance_view(world: &World, id: &ResourceId) -> Value {
         })
         .collect();
     let state = set.map_or("Succeeded", |set| set.state.word());
-    json!({
+    let mut view = json!({
         "virtualMachine": {"statusesSummary": summary},
-        "extensions": extensions,
         "statuses": [{
             "code": format!("ProvisioningState/{}", state.to_lowercase()),
             "level": "Info",
             "displayStatus": format!("Provisioning {}", state.to_lowercase()),
-            "time": world.now.to_string(),
+            "time": time_text(world.now),
         }],
-    })
+    });
+    if !extensions.is_empty() {
+        view["extensions"] = json!(extensions);
+    }
+    if let Some(Value::Object(services)) = set.and_then(|set| set.at(SERVICES)) {
+        let service = |(name, state): (&String, &Value)| json!({"serviceName": name, "serviceState": state});
+        view["orchestrationServices"] = services.iter().map(service).collect();
+    }
+    view
 }
 
 /// The scale set of an instance.

@@ -27,11 +27,15 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
     };
     let copied = match current {
         Some(snapshot) => snapshot.disk.clone(),
-        None => disk::contents_of(world, disk::source(world, call, id)?),
+        None if is_copy(call) => disk::contents_of(world, disk::source(world, call, id)?),
+        None => None,
     };
-    world.put(id, body, ProvisioningState::Updating);
+    disk::store(world, id, body);
     disk::set_contents(world, id, copied);
     let operation = world.begin(NewOperation::settling(id, world.spec.profile.snapshot));
+    if call.method == Method::PUT {
+        return Ok(Answer::new(202, disk::pending(world, call, id)).started(operation));
+    }
     let answer = route::read(world, id, call)?;
     Ok(Answer { status: 202, ..answer }.started(operation))
 }
@@ -39,30 +43,40 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
 fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>, ArmError> {
     call.text("location")?;
     let option = call.text("properties.creationData.createOption")?;
-    if !matches!(option, "Copy" | "CopyStart") {
+    if !matches!(option, "Copy" | "CopyStart" | "Empty" | "Import") {
         let message = format!(
             "The value '{option}' of parameter 'creationData.createOption' is not supported for a snapshot here."
         );
         return Err(ArmError::parameter("creationData.createOption", message));
     }
-    let source = disk::source(world, call, id)?;
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
     let properties = &mut body["properties"];
-    for name in ["osType", "hyperVGeneration", "diskSizeGB"] {
-        if let Some(value) = source.at(&format!("properties.{name}"))
-            && properties.get(name).is_none()
-        {
-            properties[name] = value.clone();
-        }
-    }
-    properties["creationData"]["sourceUniqueId"] = json!(source.unique_id);
     if properties.get("incremental").is_none() {
         properties["incremental"] = json!(false);
     }
-    if properties["incremental"] == json!(true) {
-        // Incremental snapshots of one disk share a family id.
-        properties["incrementalSnapshotFamilyId"] = json!(source.unique_id);
+    if is_copy(call) {
+        let source = disk::source(world, call, id)?;
+        for name in COPIED {
+            if let Some(value) = source.at(&format!("properties.{name}"))
+                && properties.get(name).is_none()
+            {
+                properties[name] = value.clone();
+            }
+        }
+        properties["creationData"]["sourceUniqueId"] = json!(source.unique_id);
+        if let Some(size) = source.at("properties.creationData.logicalSectorSize") {
+            properties["creationData"]["logicalSectorSize"] = size.clone();
+        }
+        if properties["incremental"] == json!(true) {
+            // Incremental snapshots of one disk share a family id.
+            properties["incrementalSnapshotFamilyId"] = json!(source.unique_id);
+        }
+    } else if properties.get("diskSizeGB").is_none() {
+        if option == "Empty" {
+            return Err(ArmError::required("snapshot.diskSizeGB"));
+        }
+        properties["diskSizeGB"] = json!(disk::DEFAULT_SIZE_GB);
     }
     properties["diskState"] = json!("Unattached");
     if body.get("sku").is_none() {
@@ -73,6 +87,17 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     }
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
     Ok(body)
+}
+
+/// What a snapshot takes over from its source.
+const COPIED: [&str; 6] =
+    ["osType", "hyperVGeneration", "diskSizeGB", "supportsHibernation", "supportedCapabilities", "securityProfile"];
+
+/// Whether a new snapshot is a copy of a disk or snapshot.
+fn is_copy(call: &Call) -> bool {
+    call.field("properties.creationData.createOption")
+        .and_then(Value::as_str)
+        .is_some_and(|option| matches!(option, "Copy" | "CopyStart"))
 }
 
 /// Whether a region has zones, and therefore zone-redundant storage.
@@ -103,13 +128,12 @@ fn changed(call: &Call, snapshot: &Resource) -> Result<Map<String, Value>, ArmEr
     Ok(body)
 }
 
-/// A snapshot as clients see it.
+/// A snapshot as clients see it. Only a copy that continues in the background has a progress.
 pub(crate) fn view(snapshot: &Resource) -> Value {
-    let mut view = Value::Object(snapshot.envelope());
-    view["properties"]["timeCreated"] = json!(snapshot.created.to_string());
-    view["properties"]["uniqueId"] = json!(snapshot.unique_id);
-    disk::add_size_bytes(&mut view);
-    if snapshot.at("properties.incremental") == Some(&json!(true)) {
+    let mut view = disk::common_view(snapshot);
+    let in_background = snapshot.text("properties.creationData.createOption") == Some("CopyStart")
+        || snapshot.at("properties.creationData.logicalSectorSize").is_some();
+    if in_background {
         view["properties"]["completionPercent"] =
             json!(if snapshot.state == ProvisioningState::Succeeded { 100.0 } else { 0.0 });
     }

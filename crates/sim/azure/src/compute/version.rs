@@ -12,7 +12,7 @@ use crate::arm::route;
 use crate::faults::zrs_not_supported;
 use crate::world::World;
 use crate::world::operation::{NewOperation, PlannedOutcome};
-use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls};
+use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls, time_text};
 
 const PROFILE: &str = "properties.publishingProfile";
 
@@ -53,7 +53,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
     }
     let copied = match world.resources.get(&id.key()) {
         Some(version) => version.disk.clone(),
-        None => disk::contents_of(world, source_of(world, call, id)?),
+        None => source_of(world, call, id)?.and_then(|source| disk::contents_of(world, source)),
     };
     world.put(id, body, ProvisioningState::Updating);
     disk::set_contents(world, id, copied);
@@ -85,7 +85,9 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
     let source = source_of(world, call, id)?;
-    check_source(world, id, source)?;
+    if let Some(source) = source {
+        check_source(world, id, source)?;
+    }
     let profile = &mut body["properties"]["publishingProfile"];
     if !profile.is_object() {
         *profile = json!({});
@@ -105,16 +107,62 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
     profile["replicaCount"] = replicas.clone();
     profile["storageAccountType"] = storage.clone();
     profile["excludeFromLatest"] = given(profile, "excludeFromLatest", json!(false));
-    profile["replicationMode"] = given(profile, "replicationMode", json!("Full"));
-    profile["publishedDate"] = json!(world.now.to_string());
+    profile["publishedDate"] = json!(time_text(world.now));
     complete_regions(world, profile)?;
-    body["properties"]["storageProfile"]["osDiskImage"]["sizeInGB"] =
-        source.at("properties.diskSizeGB").cloned().unwrap_or(json!(30));
+    fill_storage(world, &mut body["properties"]["storageProfile"], source);
+    let safety = &mut body["properties"]["safetyProfile"];
+    if !safety.is_object() {
+        *safety = json!({});
+    }
+    safety["reportedForPolicyViolation"] = json!(false);
+    if safety.get("allowDeletionOfReplicatedLocations").is_none() {
+        safety["allowDeletionOfReplicatedLocations"] = json!(false);
+    }
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
     Ok(body)
 }
 
-/// Fills in replica count and storage type of each target region from the profile.
+/// Fills in size and caching of the disks. Of a VM or managed image they are those of its disks.
+fn fill_storage(world: &World, profile: &mut Value, source: Option<&Resource>) {
+    let size = |id: Option<&str>| {
+        let disk = id.and_then(|id| world.resources.get(&id.to_ascii_lowercase()));
+        disk.and_then(|disk| disk.at("properties.diskSizeGB")).cloned().unwrap_or_else(|| json!(disk::DEFAULT_SIZE_GB))
+    };
+    let whole = source.filter(|_| profile.get("source").is_some());
+    if let Some(source) = whole.filter(|source| source.id.kind != ResourceKind::Version) {
+        let at = |path: &str| source.at(&format!("properties.storageProfile.{path}"));
+        let id = |disk: &Value| disk.pointer("/managedDisk/id").and_then(Value::as_str).map(str::to_owned);
+        let os_disk = at("osDisk").cloned().unwrap_or_default();
+        profile["osDiskImage"] = json!({"sizeInGB": size(id(&os_disk).as_deref()), "source": {}});
+        let disks = at("dataDisks").and_then(Value::as_array).cloned().unwrap_or_default();
+        if !disks.is_empty() {
+            let image = |disk: &Value| json!({"lun": disk["lun"], "sizeInGB": size(id(disk).as_deref()), "hostCaching": "None"});
+            profile["dataDiskImages"] = disks.iter().map(image).collect();
+        }
+    } else if let Some(source) = whole {
+        for name in ["osDiskImage", "dataDiskImages"] {
+            if let Some(disks) = source.at(&format!("properties.storageProfile.{name}")) {
+                profile[name] = disks.clone();
+            }
+        }
+        profile["osDiskImage"]["source"] = json!({});
+    } else {
+        profile["osDiskImage"]["sizeInGB"] = size(source.map(|source| source.id.key()).as_deref());
+    }
+    if profile["osDiskImage"].get("hostCaching").is_none() {
+        profile["osDiskImage"]["hostCaching"] = json!("ReadWrite");
+    }
+    for disk in profile.get_mut("dataDiskImages").and_then(Value::as_array_mut).into_iter().flatten() {
+        if disk.get("sizeInGB").is_none() {
+            disk["sizeInGB"] = size(disk.pointer("/source/id").and_then(Value::as_str));
+        }
+        if disk.get("hostCaching").is_none() {
+            disk["hostCaching"] = json!("ReadOnly");
+        }
+    }
+}
+
+/// Fills in name, replica count and storage type of each target region from the profile.
 fn complete_regions(world: &World, profile: &mut Value) -> Result<(), ArmError> {
     let (replicas, storage) = (profile["replicaCount"].clone(), profile["storageAccountType"].clone());
     let Some(Value::Array(regions)) = profile.get_mut("targetRegions") else { return Ok(()) };
@@ -129,11 +177,30 @@ fn complete_regions(world: &World, profile: &mut Value) -> Result<(), ArmError> 
         if region.get("storageAccountType").is_none() {
             region["storageAccountType"] = storage.clone();
         }
+        complete_target(region);
+    }
+    for target in profile.get_mut("targetExtendedLocations").and_then(Value::as_array_mut).into_iter().flatten() {
+        if target.get("storageAccountType").is_none() {
+            target["storageAccountType"] = json!("StandardSSD_LRS");
+        }
+        complete_target(target);
     }
     Ok(())
 }
 
-fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId) -> Result<&'a Resource, ArmError> {
+/// Azure shows the display names of regions, and a security profile next to each key of an OS disk.
+fn complete_target(target: &mut Value) {
+    target["name"] = json!(image::display_name(name_of(target)));
+    if let Some(Value::Object(encryption)) = target.pointer_mut("/encryption/osDiskImage") {
+        encryption.entry("securityProfile").or_insert_with(|| json!({}));
+    }
+}
+
+/// The source of a new version, or `None` for a blob, which is not simulated.
+fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId) -> Result<Option<&'a Resource>, ArmError> {
+    if call.field("properties.storageProfile.osDiskImage.source.uri").is_some() {
+        return Ok(None);
+    }
     let name = [
         "properties.storageProfile.osDiskImage.source.id",
         "properties.storageProfile.source.id",
@@ -146,7 +213,11 @@ fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId) -> Result<&'a R
     let parsed = ResourceId::parse(name).filter(|source| {
         matches!(
             source.kind,
-            ResourceKind::Snapshot | ResourceKind::Disk | ResourceKind::Machine | ResourceKind::Version
+            ResourceKind::Snapshot
+                | ResourceKind::Disk
+                | ResourceKind::Machine
+                | ResourceKind::Image
+                | ResourceKind::Version
         )
     });
     let parsed = parsed
@@ -159,7 +230,7 @@ fn source_of<'a>(world: &'a World, call: &Call, id: &ResourceId) -> Result<&'a R
         let message = format!("The source '{name}' is in state {}; it must be Succeeded.", source.state.word());
         return Err(ArmError::conflict("OperationNotAllowed", message));
     }
-    Ok(source)
+    Ok(Some(source))
 }
 
 /// Checks that the source has the generation of the definition. A `TrustedLaunchSupported` definition does not accept a snapshot.
@@ -168,7 +239,10 @@ fn check_source(world: &World, id: &ResourceId, source: &Resource) -> Result<(),
         return Ok(());
     };
     let of = |resource: &Resource| resource.text("properties.hyperVGeneration").unwrap_or("V1").to_owned();
-    if matches!(source.id.kind, ResourceKind::Snapshot | ResourceKind::Disk) && of(definition) != of(source) {
+    // A disk without an operating system has no generation.
+    let has_one = source.at("properties.hyperVGeneration").is_some();
+    if matches!(source.id.kind, ResourceKind::Snapshot | ResourceKind::Disk) && has_one && of(definition) != of(source)
+    {
         let message = format!(
             "The source '{}' is of Hyper-V generation {}, the image definition of {}.",
             source.id,
@@ -214,6 +288,8 @@ fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String,
         body.remove(name);
     }
     let mut value = Value::Object(body);
+    // A write may repeat a part of the disks, which cannot be changed.
+    value["properties"]["storageProfile"] = current.at("properties.storageProfile").cloned().unwrap_or_default();
     complete_regions(world, &mut value["properties"]["publishingProfile"])?;
     let Value::Object(body) = value else { return Err(ArmError::required("properties")) };
     Ok(body)
@@ -225,6 +301,9 @@ fn covers(old: &Value, new: &Value) -> bool {
         (Value::Object(old), Value::Object(new)) => {
             new.iter().all(|(key, new)| new.is_null() || old.get(key).is_some_and(|old| covers(old, new)))
         }
+        (Value::Array(old), Value::Array(new)) => {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| covers(old, new))
+        }
         (Value::String(old), Value::String(new)) => old.eq_ignore_ascii_case(new),
         _ => old == new,
     }
@@ -233,10 +312,58 @@ fn covers(old: &Value, new: &Value) -> bool {
 /// A version as clients see it, with its replication progress on request.
 pub(crate) fn view(world: &World, version: &Resource, call: &Call) -> Value {
     let mut view = Value::Object(version.envelope());
+    let properties = &mut view["properties"];
+    // Older API versions do not have it.
+    if version.state != ProvisioningState::Updating && call.api_version() >= "2024-03-03" {
+        properties["validationsProfile"] = validations(world, version);
+    }
+    if let (ProvisioningState::Creating, Some(Value::Object(profile))) =
+        (version.state, properties.get_mut("storageProfile"))
+    {
+        hide_unknown_disks(profile);
+    }
     if call.query.expands("ReplicationStatus") {
         view["properties"]["replicationStatus"] = replication(world, version);
     }
     view
+}
+
+/// The result of Azure's validation. For a version of a VM it names the marketplace image of the VM.
+fn validations(world: &World, version: &Resource) -> Value {
+    let mut profile = json!({"validationOperationStatus": "NotExecuted"});
+    let source = version.text("properties.storageProfile.source.virtualMachineId");
+    let machine = source.and_then(|id| world.resources.get(&id.to_ascii_lowercase()));
+    let reference = machine.and_then(|machine| machine.at("properties.storageProfile.imageReference"));
+    if let (Some(reference), ProvisioningState::Succeeded) = (reference, version.state) {
+        let attribute = |name: &str| {
+            let value = reference.get(name)?;
+            Some(json!({"name": format!("source_image_{name}"), "value": value}))
+        };
+        let attributes: Vec<Value> = ["publisher", "offer", "sku"].iter().filter_map(|name| attribute(name)).collect();
+        profile["platformAttributes"] = json!(attributes);
+    }
+    profile
+}
+
+/// Removes what Azure does not know before it has copied the disks: their sizes, and all disks of a VM or managed image.
+fn hide_unknown_disks(profile: &mut Map<String, Value>) {
+    if profile.contains_key("source") {
+        profile.retain(|name, _| name == "source");
+        return;
+    }
+    let data = profile.get("dataDiskImages").and_then(Value::as_array).cloned();
+    let without_size = |mut disk: Value| {
+        if let Value::Object(fields) = &mut disk {
+            fields.remove("sizeInGB");
+        }
+        disk
+    };
+    if let Some(disk) = profile.get_mut("osDiskImage") {
+        *disk = without_size(disk.take());
+    }
+    if let Some(disks) = data {
+        profile.insert("dataDiskImages".to_owned(), disks.into_iter().map(without_size).collect());
+    }
 }
 
 fn replication(world: &World, version: &Resource) -> Value {

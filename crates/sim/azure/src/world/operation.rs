@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::World;
 use super::boot::BootResult;
@@ -27,6 +28,9 @@ pub(crate) struct Operation {
     effects: Vec<Effect>,
     /// Whether the `Location` URL returns the resource in the end.
     pub(crate) returns_resource: bool,
+    /// What the operation returns instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<Value>,
 }
 
 /// The outcome that the fault plan sets for an operation.
@@ -140,10 +144,18 @@ impl World {
             holds: begin.holds,
             effects: begin.effects,
             returns_resource: begin.returns_resource,
+            output: None,
         };
         self.operations.insert(id.clone(), operation);
         self.at(ends, EventAction::Finish { operation: id.clone() });
         id
+    }
+
+    /// Sets what an operation returns when it has succeeded.
+    pub(crate) fn set_output(&mut self, operation: &str, output: Value) {
+        if let Some(operation) = self.operations.get_mut(operation) {
+            operation.output = Some(output);
+        }
     }
 
     /// Schedules one effect of an operation before its end.

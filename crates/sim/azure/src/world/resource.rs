@@ -150,6 +150,14 @@ impl World {
     }
 }
 
+/// A time as Compute writes it: with an offset instead of `Z`, and up to seven digits of a second.
+pub(crate) fn time_text(time: Timestamp) -> String {
+    time.round(jiff::TimestampRound::new().smallest(jiff::Unit::Nanosecond).increment(100))
+        .unwrap_or(time)
+        .strftime("%Y-%m-%dT%H:%M:%S%.f+00:00")
+        .to_string()
+}
+
 /// Merges a PATCH body as ARM does. ARM stores no nulls, and it replaces an image reference as a whole, because an image is named either
 /// by id or by publisher, offer and SKU.
 pub(crate) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {

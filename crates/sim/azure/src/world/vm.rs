@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::boot::BootResult;
 use super::profile::{Profile, StageCondition, seconds};
+use super::resource::time_text;
 
 /// A VM, in a scale set or standalone.
 #[expect(clippy::struct_field_names, reason = "Azure and DMI use the name `vmId`")]
@@ -151,9 +152,9 @@ impl Vm {
         json!({
             "vmAgentVersion": if ready { "2.12.0.2" } else { "Unknown" },
             "statuses": [if ready {
-                json!({"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Ready", "message": "Guest Agent is running", "time": now.to_string()})
+                json!({"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Ready", "message": "Guest Agent is running", "time": time_text(now)})
             } else {
-                json!({"code": "ProvisioningState/Unavailable", "level": "Warning", "displayStatus": "Not Ready", "message": "VM status blob is found but not yet populated.", "time": now.to_string()})
+                json!({"code": "ProvisioningState/Unavailable", "level": "Warning", "displayStatus": "Not Ready", "message": "VM status blob is found but not yet populated.", "time": time_text(now)})
             }],
         })
     }

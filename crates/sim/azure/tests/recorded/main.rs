@@ -1,0 +1,5 @@
+//! The embedded Azure against recorded answers of the real one.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod recordings;
