@@ -55,6 +55,8 @@ pub enum BlockerKind {
     Held,
     RejectedAncestor,
     SamePatch,
+    /// Today's version exists and was created from another node.
+    OtherDonor,
     EphemeralDisk,
     NoDisk,
     NotInspected,
@@ -98,7 +100,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{AllowEmptyPool, Force, Never};
 
-const TABLE: [Text; 33] = [
+const TABLE: [Text; 34] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -225,6 +227,13 @@ const TABLE: [Text; 33] = [
         Force,
         "its clones would contain the rejected changes",
         "install further patches on the node, or use `--force`",
+    ),
+    text(
+        Kind::OtherDonor,
+        "other-donor",
+        Never,
+        "the run would end with the disk of the other node",
+        "run again tomorrow, or roll the version back and use `--replace-today`",
     ),
     text(
         Kind::EphemeralDisk,
