@@ -21,6 +21,8 @@ pub enum Error {
     Busy { pool: PoolName, by: String },
     #[error("the run on pool `{pool}` was interrupted: {source}")]
     Interrupted { pool: PoolName, source: kiln_kubernetes::Error },
+    #[error("journal `{journal}`, entry {entry}: not an entry of a journal of schema 1 or 2")]
+    JournalEntry { journal: String, entry: usize },
     #[error("pool `{0}` has no open run")]
     NoOpenRun(PoolName),
     #[error("node `{node}` is not an instance of a scale set")]

@@ -4,7 +4,7 @@
 //! The crate is organised by operation, and each folder's `mod.rs` shows how the operation works:
 //!
 //! - `run`: one run of the prototype operation, started, resumed or chosen for all pools. The loop is in `run/mod.rs`.
-//! - `rollback` and `refresh`: what people do with the versions that runs created.
+//! - `rollback` and `refresh`: what people do with the versions that runs created. `repair`: what they do with a journal that is full.
 //! - `query`: what only reads: status, history, plan, diff and access.
 //! - [`launch`] and [`detect`]: single machines, and the settings that can be detected for them.
 //!
@@ -20,6 +20,7 @@ pub mod launch;
 mod pools;
 mod query;
 mod refresh;
+mod repair;
 mod rollback;
 mod run;
 mod stop;
@@ -34,7 +35,8 @@ pub use query::{
     check_access, compare, history, plan, status,
 };
 pub use refresh::{RefreshReport, RefreshRequest, refresh};
-pub use rollback::{RollbackReport, rollback, unpause};
+pub use repair::{RepairReport, repair};
+pub use rollback::{CancelledRun, RollbackReport, rollback, unpause};
 pub use run::{
     AutoRequest, LEASE, PARALLEL, PoolOutcome, PoolReport, RunEnd, RunReport, RunRequest, auto_update, resume, update,
 };

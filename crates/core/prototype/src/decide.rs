@@ -215,6 +215,18 @@ pub fn event_after_failure(run: &Run, step: Step, failure: StepFailure) -> Event
     Event::Failed { step, failure: failure.shortened(), permanent }
 }
 
+/// The event that cancels a run: it fails permanently at the next step that is not a release, so that all that is left is to release its
+/// holds. None if that is the case already.
+pub fn event_to_cancel(run: &Run, reason: impl Into<String>) -> Option<Event> {
+    if run.closed.is_some() || run.failed.is_some() || run.rejected().is_some() {
+        return None;
+    }
+    let mut ahead = Step::ALL.into_iter().filter(|step| step.releases().is_none() && !run.is_done(*step));
+    let step = ahead.find(|step| applies(run, *step))?;
+    let failure = StepFailure::new(ErrorClass::Refused, reason);
+    Some(Event::Failed { step, failure, permanent: true })
+}
+
 /// Errors that the next read resolves, because it shows the new state of the resource, or for which there is a fallback.
 fn is_resolved_by_reading(class: ErrorClass) -> bool {
     matches!(class, ErrorClass::Precondition | ErrorClass::NotFound | ErrorClass::StorageUnsupported)

@@ -5,6 +5,8 @@
 //! A process that dies at any point therefore leaves a journal from which another process can continue: an action that is started but not
 //! finished may or may not have happened, so the step reads the resource before it acts again.
 
+mod compact;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::run::{Header, RunId};
 use crate::step::{Hold, Step};
+
+pub use compact::{Compaction, Outline, compact};
 
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +199,7 @@ impl Progress {
         self.began.get_or_insert(at);
         self.attempts += 1;
         self.refused = false;
+        self.handle = None;
         let same = self.is_repeated_by(memo);
         let before = self.repeats.filter(|_| same).map_or(0, |(count, _)| count);
         self.repeats = Some((before + 1, at));

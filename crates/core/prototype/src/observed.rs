@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, Snapshot};
 
 use crate::action::Action;
+use crate::step::Step;
 
 /// Something that can be read, with one request or a list of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,9 @@ pub enum Fact {
     Instances,
     /// The canary's scale set and its node.
     Canary,
+    /// The pause and the rejected versions on the image definition. A step that lets new nodes get the version reads them itself, right
+    /// before it acts, because a person may have rolled back since any earlier read.
+    Rejections(Step),
 }
 
 /// The facts that were read. `None` means "not read"; a resource that does not exist is `Some(None)`.
@@ -41,6 +45,8 @@ pub struct Observed {
     pub node: Option<Option<Node>>,
     pub instances: Option<Vec<Instance>>,
     pub canary: Option<Option<CanaryView>>,
+    /// The image definition, and the step that read it.
+    pub rejections: Option<(Step, Option<ImageDefinition>)>,
 }
 
 /// The facts about a canary that decisions need.
@@ -132,6 +138,11 @@ impl Observed {
         self.canary.as_ref().map(Option::as_ref).ok_or(Fact::Canary)
     }
 
+    pub(crate) fn rejections(&self, step: Step) -> Result<Option<&ImageDefinition>, Fact> {
+        let read = self.rejections.as_ref().filter(|(by, _)| *by == step);
+        read.map(|(_, definition)| definition.as_ref()).ok_or(Fact::Rejections(step))
+    }
+
     /// Whether a fact was read.
     pub fn knows(&self, fact: Fact) -> bool {
         match fact {
@@ -146,6 +157,7 @@ impl Observed {
             Fact::Node => self.node.is_some(),
             Fact::Instances => self.instances.is_some(),
             Fact::Canary => self.canary.is_some(),
+            Fact::Rejections(step) => self.rejections.as_ref().is_some_and(|(by, _)| *by == step),
         }
     }
 }

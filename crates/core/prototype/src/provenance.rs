@@ -9,7 +9,7 @@ use kiln_types::tags::{
     ANCESTORS_TAG, BUILT_AT_TAG, BUILT_FROM_TAG, KERNEL_TAG, KUBELET_TAG, MADE_BY_RUN_TAG, MADE_BY_TAG, PACKAGES_TAG,
     RUNTIME_TAG,
 };
-use kiln_types::{ImageVersion, Inspection, Tags, VersionNumber};
+use kiln_types::{ImageVersion, Inspection, NodeName, Tags, VersionNumber};
 use serde::Serialize;
 
 pub(crate) use tags::MAX_NAME;
@@ -123,6 +123,20 @@ pub fn ancestors_of(version: &VersionNumber, versions: &[ImageVersion]) -> Vec<V
         at += 1;
     }
     found
+}
+
+/// The source of a snapshot or version, if it is not this donor.
+pub fn other_donor(tags: &Tags, donor: &NodeName) -> Option<String> {
+    match tag_value(tags, BUILT_FROM_TAG) {
+        Some(source) if source.eq_ignore_ascii_case(donor.as_str()) => None,
+        Some(source) => Some(format!("node `{source}`")),
+        None => Some("an unknown node".to_owned()),
+    }
+}
+
+/// Why a run cannot create a version that exists with the disk of another donor.
+pub(crate) fn not_of_this_donor(version: &VersionNumber, other: &str) -> String {
+    format!("today's version {version} was created from {other}, and there is one version per day")
 }
 
 /// The value of a tag. Names are compared without case, and an empty tag counts as missing.

@@ -11,7 +11,7 @@ mod rejected;
 
 pub use decide::{RollbackInput, RollbackRequest, RollbackTarget, plan_rollback};
 pub use patch::{Fingerprint, PatchLevel, RejectedEvidence, SamePatch, same_patch};
-pub use pause::{Pause, pause_until, unpause};
+pub use pause::{Pause, new_pause, pause_until, unpause};
 pub use plan::{AffectedInstance, RecipeTarget, RollbackPlan, RollbackWrite};
 pub use rejected::{
     MAX_REJECTED, RejectedVersion, describe_rejected, read_rejected, reject, rejected_numbers, unreject,

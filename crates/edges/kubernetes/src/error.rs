@@ -123,7 +123,7 @@ pub enum Error {
     #[error("journal `{journal}` was changed by another process; this run stops, the other one continues")]
     JournalConflict { journal: String },
     /// The journal has reached the size limit of a `ConfigMap`.
-    #[error("journal `{journal}` would be {size} bytes, the limit is {limit} bytes; remove finished runs from it")]
+    #[error("journal `{journal}` would be {size} bytes, the limit is {limit} bytes")]
     JournalTooLarge { journal: String, size: usize, limit: usize },
     /// The journal has content that kiln does not write.
     #[error("journal `{journal}`, entry {line}: {source}")]

@@ -17,8 +17,22 @@ use crate::name::{Namespace, Owner, object_name};
 use crate::request::{Outage, RETRY_FOR, once};
 use crate::{Cluster, Error};
 
-/// The server rejects a `ConfigMap` over 1 MiB; a run writes about 20 KiB. The rest is left for annotations of other tools.
-const LIMIT: usize = 960 * 1024;
+/// The server rejects a `ConfigMap` over 1 MiB. The rest is left for annotations of other tools.
+pub const JOURNAL_LIMIT: usize = 960 * 1024;
+
+/// The part of [`JOURNAL_LIMIT`] that only [`Room::Release`] may use. A run that fails twelve times at each of its six releases, with the
+/// longest messages, writes about 90 KiB.
+pub const JOURNAL_RESERVE: usize = 128 * 1024;
+
+/// How much of a journal a write may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// All but the reserve.
+    Ordinary,
+    /// Everything: the write is part of releasing a hold or of ending a run, which must be possible with a full journal.
+    Release,
+}
+
 const KEY: &str = "journal.jsonl";
 /// The last writer and its write number. It distinguishes our own write whose response was lost from identical bytes of another writer.
 const WRITER_ANNOTATION: &str = "kiln.dev/written-by";
@@ -83,27 +97,27 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
     /// Appends an entry. On success the entry is durable; on failure `journal` is unchanged.
     pub async fn append(&self, journal: &mut Journal<T>, entry: T) -> Result<(), Error> {
         journal.entries.push(entry);
-        let written = self.write(journal).await;
+        let written = self.write(journal, Room::Ordinary).await;
         if written.is_err() {
             journal.entries.pop();
         }
         written
     }
 
-    /// Replaces all entries, to drop those of finished runs.
-    pub async fn save(&self, journal: &mut Journal<T>, entries: Vec<T>) -> Result<(), Error> {
+    /// Replaces all entries. On success they are durable; on failure `journal` is unchanged.
+    pub async fn save(&self, journal: &mut Journal<T>, entries: Vec<T>, room: Room) -> Result<(), Error> {
         let before = std::mem::replace(&mut journal.entries, entries);
-        let written = self.write(journal).await;
+        let written = self.write(journal, room).await;
         if written.is_err() {
             journal.entries = before;
         }
         written
     }
 
-    async fn write(&self, journal: &mut Journal<T>) -> Result<(), Error> {
+    async fn write(&self, journal: &mut Journal<T>, room: Room) -> Result<(), Error> {
         let action = format!("write journal `{self}`");
         journal.writes += 1;
-        let map = self.map(journal)?;
+        let map = self.map(journal, room)?;
         let deadline = Instant::now() + RETRY_FOR;
         let mut outage = Outage::default();
         let mut failures = 0;
@@ -147,7 +161,7 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
         }
     }
 
-    fn map(&self, journal: &Journal<T>) -> Result<ConfigMap, Error> {
+    fn map(&self, journal: &Journal<T>, room: Room) -> Result<ConfigMap, Error> {
         let mut text = String::new();
         for (index, entry) in journal.entries.iter().enumerate() {
             let line = serde_json::to_string(entry).map_err(|source| Error::JournalUnreadable {
@@ -158,8 +172,12 @@ impl<T: Serialize + DeserializeOwned> JournalStore<T> {
             text.push_str(&line);
             text.push('\n');
         }
-        if text.len() > LIMIT {
-            return Err(Error::JournalTooLarge { journal: self.to_string(), size: text.len(), limit: LIMIT });
+        let limit = match room {
+            Room::Ordinary => JOURNAL_LIMIT - JOURNAL_RESERVE,
+            Room::Release => JOURNAL_LIMIT,
+        };
+        if text.len() > limit {
+            return Err(Error::JournalTooLarge { journal: self.to_string(), size: text.len(), limit });
         }
         let base = journal.revision.as_deref().unwrap_or("new");
         let mark = format!("{} write {} over {base}", self.writer, journal.writes);

@@ -36,6 +36,8 @@ struct State {
     /// The last observed state of another holder's lease, and since when it has not changed.
     observed: Option<(LeaseSpec, Instant)>,
     held: Option<LeaseTerm>,
+    /// When the last renewal was sent. From then on the lease is ours for its length, whenever the response arrived.
+    renewed: Option<Instant>,
 }
 
 /// Proof that the lease was ours when it was last written or checked.
@@ -121,6 +123,42 @@ impl PoolLease {
                 held => return held,
             }
         }
+    }
+
+    /// Takes the lease, also from a living holder, and returns that holder.
+    ///
+    /// The holder stops when it next renews or checks its lease. It renews every third of the lease's length and does nothing after its
+    /// lease could have expired, so it has stopped once that length has passed; until then the caller must not act.
+    pub async fn take_over(&self) -> Result<Option<String>, Error> {
+        let action = format!("take over lease `{self}`");
+        for _ in 0..ATTEMPTS {
+            let lease = self.read(&action).await?;
+            let spec = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
+            let term = spec.lease_transitions.unwrap_or_default();
+            let holder = spec.holder_identity.unwrap_or_default();
+            let is_new = lease.is_none() || holder == self.holder.as_str();
+            let term = if is_new { term } else { term.saturating_add(1) };
+            let previous = (!is_new && !holder.is_empty()).then_some(holder);
+            match self.write(&action, lease, term).await {
+                Err(error) if error.is_conflict() => {}
+                written => return written.map(|_| previous),
+            }
+        }
+        Err(Error::Contended { action, attempts: ATTEMPTS })
+    }
+
+    /// Renews the lease and makes sure that at least `margin` of it is left. Called right before a request that has no precondition of its
+    /// own: a process that was suspended since its last check must not act on a lease that another process has taken meanwhile.
+    pub async fn confirm(&self, margin: Duration) -> Result<LeaseTerm, Error> {
+        for _ in 0..ATTEMPTS {
+            let held = self.renew().await?;
+            let renewed = self.state().renewed;
+            if renewed.is_some_and(|renewed| renewed.elapsed() + margin < self.length) {
+                return Ok(held);
+            }
+        }
+        let reason = format!("less than {} s of it were left after {ATTEMPTS} renewals", margin.as_secs());
+        Err(Error::LeaseLost { lease: self.to_string(), reason })
     }
 
     /// Renews the lease. Fails when it is no longer ours.
@@ -231,6 +269,7 @@ impl PoolLease {
         spec.lease_duration_seconds = Some(i32::try_from(self.length.as_secs().max(1)).unwrap_or(i32::MAX));
         spec.lease_transitions = Some(term);
         spec.renew_time = Some(now);
+        let sent = Instant::now();
         if fresh {
             let deadline = Instant::now() + RETRY_FOR;
             let params = PostParams::default();
@@ -239,7 +278,8 @@ impl PoolLease {
             self.replace(action, &lease).await?;
         }
         let held = LeaseTerm { transitions: term };
-        self.state().held = Some(held);
+        let mut state = self.state();
+        (state.held, state.renewed) = (Some(held), Some(sent));
         Ok(held)
     }
 

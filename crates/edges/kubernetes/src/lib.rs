@@ -32,7 +32,7 @@ pub use connect::connect;
 pub use endpoint::Endpoint;
 pub use error::{ApiStatus, Error};
 pub use event::{EventKind, NodeEvent};
-pub use journal::{Journal, JournalStore};
+pub use journal::{JOURNAL_LIMIT, JOURNAL_RESERVE, Journal, JournalStore, Room};
 pub use kamino::{KaminoJob, KaminoJobKind};
 pub use kiln_types::{BadName, Jitter};
 pub use lease::{LeaseTerm, PoolLease};

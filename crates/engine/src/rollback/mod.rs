@@ -3,18 +3,32 @@
 mod original;
 
 use std::fmt;
+use std::time::Duration;
 
-use kiln_kubernetes::OriginalStore;
+use kiln_kubernetes::{OriginalRecipe, OriginalStore};
+use kiln_prototype::journal::Run;
+use kiln_prototype::latest::describe_image;
 use kiln_prototype::rollback::{
     RecipeTarget, RollbackInput, RollbackPlan, RollbackRequest, RollbackTarget, RollbackWrite, plan_rollback,
     unpause as unpause_tags,
 };
-use kiln_types::{Factory, ImageSource, PoolName, RecipeChange, Tags, VersionNumber};
+use kiln_prototype::run::RunId;
+use kiln_prototype::step::Step;
+use kiln_types::error_chain::to_line;
+use kiln_types::{Factory, ImageSource, PoolName, RecipeChange, Tags, VersionNumber, VersionState};
 use serde::Serialize;
+use tokio::time::{Instant, sleep};
 
 use crate::event::RunEventKind;
 use crate::pools::PoolReading;
+use crate::run::{PoolSession, RunEnd};
 use crate::{Context, Error};
+
+/// Poll interval while the cloud includes a version.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Azure needed at most a few minutes.
+const INCLUDE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The result of a rollback or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,72 +37,182 @@ pub struct RollbackReport {
     pub pool: PoolName,
     /// `false` for a dry run.
     pub done: bool,
-    /// The open run and the version that it would include.
+    /// The open run that the rollback cancels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub open_run: Option<String>,
+    pub open_run: Option<CancelledRun>,
     #[serde(flatten)]
     pub plan: RollbackPlan,
 }
 
+/// An open run that a rollback cancels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelledRun {
+    pub run: RunId,
+    /// The version that it would have included.
+    pub version: VersionNumber,
+    /// Whether all its holds are released; `false` in a dry run.
+    pub released: bool,
+    /// How it ended; empty in a dry run.
+    pub end: String,
+}
+
+impl CancelledRun {
+    fn new(run: &Run) -> Self {
+        let (id, version) = (run.id.clone(), run.header.version.clone());
+        Self { run: id, version, released: false, end: String::new() }
+    }
+}
+
 /// Rolls a pool back and pauses it. Without a name the resource group must have a single pool.
+///
+/// A rollback wins against a run: it takes the pool's lease, cancels the open run, and plans with what that run has left.
 pub async fn rollback<F: Factory>(
     context: &Context<F>,
     pool: Option<&PoolName>,
     request: &RollbackRequest,
     dry_run: bool,
 ) -> Result<RollbackReport, Error> {
-    let reading = context.read(context.one_pool(pool).await?).await?;
-    let pool = reading.pool.name.clone();
-    let definition = reading.definition.as_ref().ok_or_else(|| no_definition(&reading))?;
-    let saved = match request.to {
-        RollbackTarget::Original => OriginalStore::new(&context.cluster, &context.namespace, &pool).load().await?,
-        RollbackTarget::Previous | RollbackTarget::Version(_) => None,
-    };
-    let input = RollbackInput {
-        pool: &reading.pool,
-        definition,
-        versions: &reading.versions,
-        instances: &reading.instances,
-        original_saved: saved.is_some(),
-    };
-    let plan = plan_rollback(request, input)?;
-    let runs = context.runs(&pool).await?;
-    let saved = match saved {
-        Some(saved) => {
-            Some(original::with_settings(context, &reading.pool, saved, &request.protected_settings, &runs).await?)
-        }
-        None => None,
-    };
-    let open_run = runs
-        .last()
-        .filter(|run| run.closed.is_none())
-        .map(|run| format!("run {} is open and would include version {}", run.id, run.header.version));
+    let pool = context.one_pool(pool).await?.name;
+    // A rollback that is not possible must not interrupt a run.
+    let planned = Planned::read(context, &pool, request).await?;
     if dry_run {
-        return Ok(RollbackReport { pool, done: false, open_run, plan });
+        return Ok(planned.report(false));
     }
-    for write in &plan.writes {
-        context.emit(&pool, None, RunEventKind::Note(write.to_string())).await;
-        match write {
-            RollbackWrite::Mark(tags) => tag_definition(context, &reading, tags).await?,
-            RollbackWrite::Include(number) => exclude(context, &reading, number, false).await?,
-            RollbackWrite::Exclude(number) => exclude(context, &reading, number, true).await?,
-            RollbackWrite::Delete(number) => {
-                let what = format!("delete version {number}");
-                let accepted = context.factory.delete_version(&reading.definition_name, number).await;
-                context.await_operation(&what, &accepted.map_err(Error::cloud(what.as_str()))?).await?;
+    let session = PoolSession::new(context, &pool);
+    session.with_lease_taken(Box::pin(perform(context, &session, &pool, request))).await
+}
+
+/// Cancels the open run, rolls back, and then releases the run's holds, also if the rollback failed.
+async fn perform<F: Factory>(
+    context: &Context<F>,
+    session: &PoolSession<'_, F>,
+    pool: &PoolName,
+    request: &RollbackRequest,
+) -> Result<RollbackReport, Error> {
+    let cancelled = session.cancel(&format!("cancelled by a rollback: {}", request.reason)).await?;
+    let rolled_back = Box::pin(async {
+        if let Some(run) = &cancelled {
+            await_include(context, run).await?;
+        }
+        let planned = Planned::read(context, pool, request).await?;
+        planned.write(context).await?;
+        Ok::<_, Error>(planned)
+    })
+    .await;
+    let open_run = match &cancelled {
+        None => None,
+        Some(run) => {
+            let (released, end) = match Box::pin(session.resume()).await {
+                Ok(report) => (matches!(report.end, RunEnd::Closed(_)), report.end.to_string()),
+                Err(error) => (false, to_line(&error)),
+            };
+            Some(CancelledRun { released, end, ..CancelledRun::new(run) })
+        }
+    };
+    Ok(RollbackReport { open_run, ..rolled_back?.report(true) })
+}
+
+/// Waits until the cloud has finished including the version of a cancelled run. Until then it is not known what `latest` resolves to.
+async fn await_include<F: Factory>(context: &Context<F>, run: &Run) -> Result<(), Error> {
+    let header = &run.header;
+    let began = Instant::now();
+    while run.is_begun(Step::Include) && began.elapsed() < INCLUDE_TIMEOUT {
+        let what = format!("list the versions of `{}`", header.pool);
+        let versions = context.factory.versions(&header.definition.name).await.map_err(Error::cloud(what))?;
+        let own = versions.iter().find(|version| version.number == header.version);
+        if own.is_none_or(|version| version.state != VersionState::Updating) {
+            break;
+        }
+        sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// A rollback with everything that was read for it.
+struct Planned {
+    reading: PoolReading,
+    saved: Option<OriginalRecipe>,
+    open_run: Option<CancelledRun>,
+    plan: RollbackPlan,
+}
+
+impl Planned {
+    async fn read<F: Factory>(
+        context: &Context<F>,
+        pool: &PoolName,
+        request: &RollbackRequest,
+    ) -> Result<Self, Error> {
+        let reading = context.read(context.one_pool(Some(pool)).await?).await?;
+        let saved = match request.to {
+            RollbackTarget::Original => OriginalStore::new(&context.cluster, &context.namespace, pool).load().await?,
+            RollbackTarget::Previous | RollbackTarget::Version(_) => None,
+        };
+        let runs = context.runs(pool).await?;
+        let open_run = runs.last().filter(|run| run.closed.is_none()).map(CancelledRun::new);
+        let plan = match (&reading.definition, &open_run) {
+            (Some(definition), _) => {
+                let input = RollbackInput {
+                    pool: &reading.pool,
+                    definition,
+                    versions: &reading.versions,
+                    instances: &reading.instances,
+                    original_saved: saved.is_some(),
+                    open_run: open_run.as_ref().map(|run| &run.version),
+                };
+                plan_rollback(request, input)?
             }
-            RollbackWrite::Recipe(RecipeTarget::Version(number)) => {
-                let image = ImageSource::ExactVersion(reading.definition_name.clone(), number.clone());
-                let change = RecipeChange { image: Some(image), custom_data: None };
-                set_recipe(context, &pool, &change).await?;
+            // The first run has not created the definition yet: cancelling the run is all there is to do.
+            (None, Some(_)) => RollbackPlan {
+                writes: Vec::new(),
+                rejected: Vec::new(),
+                new_nodes_get: describe_image(&reading.pool.recipe.image),
+                pause: None,
+                affected: Vec::new(),
+            },
+            (None, None) => return Err(no_definition(&reading)),
+        };
+        let saved = match saved {
+            Some(saved) => {
+                Some(original::with_settings(context, &reading.pool, saved, &request.protected_settings, &runs).await?)
             }
-            RollbackWrite::Recipe(RecipeTarget::Original) => {
-                let saved = saved.as_ref().expect("planned only if it is saved");
-                original::restore(context, &pool, saved).await?;
+            None => None,
+        };
+        Ok(Self { reading, saved, open_run, plan })
+    }
+
+    async fn write<F: Factory>(&self, context: &Context<F>) -> Result<(), Error> {
+        let Self { reading, saved, plan, .. } = self;
+        let pool = &reading.pool.name;
+        for write in &plan.writes {
+            context.emit(pool, None, RunEventKind::Note(write.to_string())).await;
+            match write {
+                RollbackWrite::Mark(tags) => tag_definition(context, reading, tags).await?,
+                RollbackWrite::Include(number) => exclude(context, reading, number, false).await?,
+                RollbackWrite::Exclude(number) => exclude(context, reading, number, true).await?,
+                RollbackWrite::Delete(number) => {
+                    let what = format!("delete version {number}");
+                    let accepted = context.factory.delete_version(&reading.definition_name, number).await;
+                    context.await_operation(&what, &accepted.map_err(Error::cloud(what.as_str()))?).await?;
+                }
+                RollbackWrite::Recipe(RecipeTarget::Version(number)) => {
+                    let image = ImageSource::ExactVersion(reading.definition_name.clone(), number.clone());
+                    let change = RecipeChange { image: Some(image), custom_data: None };
+                    set_recipe(context, pool, &change).await?;
+                }
+                RollbackWrite::Recipe(RecipeTarget::Original) => {
+                    let saved = saved.as_ref().expect("planned only if it is saved");
+                    original::restore(context, pool, saved).await?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(RollbackReport { pool, done: true, open_run, plan })
+
+    fn report(self, done: bool) -> RollbackReport {
+        let Self { reading, open_run, plan, .. } = self;
+        RollbackReport { pool: reading.pool.name, done, open_run, plan }
+    }
 }
 
 /// Unpauses a pool. Rejected versions stay rejected.
@@ -148,9 +272,16 @@ impl fmt::Display for RollbackReport {
                 writeln!(f, "would {write}")?;
             }
         }
-        writeln!(f, "{}", plan.pause)?;
-        if let Some(run) = open_run {
-            writeln!(f, "{run}; if it has the same defect, stop it, or roll back again when it is done")?;
+        match &plan.pause {
+            Some(pause) => writeln!(f, "{pause}")?,
+            None => writeln!(f, "the pool is not paused, because it has no image definition yet")?,
+        }
+        match open_run {
+            Some(CancelledRun { run, version, .. }) if !done => {
+                writeln!(f, "would cancel run {run}, which is open and would include version {version}")?;
+            }
+            Some(CancelledRun { run, end, .. }) => writeln!(f, "run {run}: {end}")?,
+            None => {}
         }
         if plan.affected.is_empty() {
             return writeln!(f, "no node runs a rejected version");

@@ -8,7 +8,7 @@ use kiln_kubernetes::{EventKind, HoldScope, NodeEvent, OriginalRecipe, OriginalS
 use kiln_prototype::action::Action;
 use kiln_prototype::decide::event_after_action;
 use kiln_prototype::diff::VersionFacts;
-use kiln_prototype::journal::{Event, Memo, StepFailure};
+use kiln_prototype::journal::{Memo, StepFailure};
 use kiln_prototype::step::Step;
 use kiln_types::{
     Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, SavedExtension, Secret, VersionNumber,
@@ -29,13 +29,18 @@ pub(crate) const MIN_DRAIN: Duration = Duration::from_mins(1);
 /// A pod without a grace period is gone as soon as its kubelet notices, unless a finalizer keeps it.
 pub(crate) const FORCED_WITHIN: Duration = Duration::from_mins(1);
 
+/// How much of the lease must be left when a request without a precondition is sent, and another process must not act in that time.
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
+
 pub(super) type Acted = Result<Option<OperationHandle>, StepFailure>;
 
 impl<F: Factory> Runner<'_, F> {
     /// Checks the lease, records that the step starts, acts, and records the result.
     pub(super) async fn act(&mut self, step: Step, action: Action, memo: Option<Memo>) -> Result<(), Error> {
         self.lease.check().await.map_err(|error| self.interrupted(error))?;
-        self.record(Event::Started { step, memo }).await?;
+        if !self.start(step, memo).await? {
+            return Ok(());
+        }
         let holds = self.run.holds();
         self.emit(RunEventKind::Starting { step, holds }).await;
         if let Action::LiveSnapshot(request) = &action {
@@ -43,6 +48,13 @@ impl<F: Factory> Runner<'_, F> {
             self.emit(RunEventKind::Acted { step }).await;
             self.observed.forget(&action);
             return self.record(event).await;
+        }
+        if let Action::PowerOff(_) = action {
+            self.store_facts().await;
+        }
+        if let Action::PowerOff(_) | Action::Start = action {
+            // Azure has no precondition for these, and inspecting the donor takes a while.
+            self.lease.confirm(LEASE_MARGIN).await.map_err(|error| self.interrupted(error))?;
         }
         let acted = Box::pin(self.perform(&action)).await;
         self.emit(RunEventKind::Acted { step }).await;
@@ -82,10 +94,7 @@ impl<F: Factory> Runner<'_, F> {
                 .map_err(|error| cloud_failure(&error)),
             Action::Drain => self.drain().await,
             Action::InstallFirstBoot => self.install_first_boot().await,
-            Action::PowerOff(how) => {
-                self.store_facts().await;
-                accepted(factory.power_off(pool, donor, *how).await)
-            }
+            Action::PowerOff(how) => accepted(factory.power_off(pool, donor, *how).await),
             Action::Start => accepted(factory.start(pool, donor).await),
             Action::Thaw => self.thaw().await,
             // A live snapshot is created by `live_snapshot`, with more around it.

@@ -40,8 +40,10 @@ pub use request::{LEASE, RunRequest};
 
 pub(crate) use act::{FORCED_WITHIN, GRACES_PER_DRAIN, MIN_DRAIN};
 pub(crate) use instance_ref::InstanceRef;
+pub(crate) use journal::JOURNAL_BUDGET;
 pub(crate) use preflight::PreflightFacts;
 pub(crate) use report::list;
+pub(crate) use session::PoolSession;
 
 use jiff::Timestamp;
 use kiln_kubernetes::{Journal, JournalStore, Owner, PoolLease};
@@ -53,7 +55,7 @@ use kiln_types::{ErrorClass, Factory, Inspection, NodeName, PoolName};
 
 use crate::context::Context;
 use crate::error::Error;
-use session::{NewRun, PoolSession};
+use session::NewRun;
 
 /// Starts a run with this node as its donor. If the pool has an open run, that run is resumed instead.
 pub async fn update<F: Factory>(context: &Context<F>, request: &RunRequest) -> Result<RunReport, Error> {

@@ -58,6 +58,10 @@ impl<F: Factory> Runner<'_, F> {
             }
             Fact::Instances => self.observed.instances = Some(factory.instances(&header.pool).await.map_err(cloud)?),
             Fact::Canary => self.observed.canary = Some(self.canary().await?),
+            Fact::Rejections(step) => {
+                let definition = factory.find_definition(&header.definition.name).await;
+                self.observed.rejections = Some((step, definition.map_err(cloud)?));
+            }
         }
         Ok(())
     }

@@ -1,19 +1,19 @@
 //! Exclusive work of one process on one pool: its lease and its journal.
 
 use kiln_kubernetes::{Journal, JournalStore, Owner, PoolLease};
-use kiln_prototype::journal::{Entry, Event, Run};
+use kiln_prototype::decide::event_to_cancel;
+use kiln_prototype::journal::{Entry, Event, Run, compact};
 use kiln_prototype::observed::Observed;
+use kiln_prototype::rollback::{Pause, new_pause};
 use kiln_prototype::run::{Header, RunId};
 use kiln_types::{Factory, Inspection, PoolName};
 
 use super::header::owner_of;
+use super::journal::{JOURNAL_BUDGET, room};
 use super::{LEASE, RunReport, Runner};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::RunEventKind;
-
-/// Closed runs that stay in the journal, for `history` and for expected durations.
-const KEPT_RUNS: usize = 20;
 
 /// A run that passed its preflight and is about to open.
 pub(super) struct NewRun {
@@ -30,7 +30,7 @@ fn open_run(journal: &Journal<Entry>) -> Result<Option<Run>, Error> {
 }
 
 /// One process's access to a pool.
-pub(super) struct PoolSession<'a, F> {
+pub(crate) struct PoolSession<'a, F> {
     context: &'a Context<F>,
     pool: PoolName,
     lease: PoolLease,
@@ -38,7 +38,7 @@ pub(super) struct PoolSession<'a, F> {
 }
 
 impl<'a, F: Factory> PoolSession<'a, F> {
-    pub(super) fn new(context: &'a Context<F>, pool: &PoolName) -> Self {
+    pub(crate) fn new(context: &'a Context<F>, pool: &PoolName) -> Self {
         let holder = holder(&context.who, &context.new_id());
         let lease = PoolLease::new(&context.cluster, &context.namespace, pool, holder.clone(), LEASE);
         let store = JournalStore::new(&context.cluster, &context.namespace, pool, holder);
@@ -50,10 +50,7 @@ impl<'a, F: Factory> PoolSession<'a, F> {
     }
 
     /// Works while this process has the pool's lease. Losing the lease ends the work at once; the end of the work gives the lease up.
-    pub(super) async fn with_lease(
-        &self,
-        work: impl Future<Output = Result<RunReport, Error>>,
-    ) -> Result<RunReport, Error> {
+    pub(crate) async fn with_lease<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         // Long enough for the lease of a dead process to expire. A living one renews it meanwhile.
         match self.lease.acquire(LEASE + LEASE / 4).await {
             Ok(_) => {}
@@ -62,6 +59,24 @@ impl<'a, F: Factory> PoolSession<'a, F> {
             }
             Err(error) => return Err(error.into()),
         }
+        self.while_leased(work).await
+    }
+
+    /// Like [`Self::with_lease`], but takes the lease from a process that works on the pool. The work begins when that process has stopped.
+    pub(crate) async fn with_lease_taken<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let previous = self.lease.take_over().await?;
+        self.while_leased(async {
+            if let Some(previous) = previous {
+                let note = format!("stopping the work of `{previous}` on the pool, which takes {} s", LEASE.as_secs());
+                self.context.emit(&self.pool, None, RunEventKind::Note(note)).await;
+                tokio::time::sleep(LEASE).await;
+            }
+            work.await
+        })
+        .await
+    }
+
+    async fn while_leased<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.context.emit(&self.pool, None, RunEventKind::Leased).await;
         let done = tokio::select! {
             lost = self.lease.keep_renewing() => Err(Error::Interrupted { pool: self.pool.clone(), source: lost }),
@@ -83,9 +98,9 @@ impl<'a, F: Factory> PoolSession<'a, F> {
         }
         let at = self.context.now();
         let event = Event::Opened { header: Box::new(header.clone()) };
-        let mut entries = trimmed(journal.entries());
-        entries.push(Entry { run: id.clone(), at, event: event.clone() });
-        self.store.save(&mut journal, entries).await?;
+        let entry = Entry { run: id.clone(), at, event: event.clone() };
+        let entries = journal.entries().iter().cloned().chain([entry]).collect();
+        self.store.save(&mut journal, compact(entries, JOURNAL_BUDGET), room(&event)).await?;
         self.context.emit_at(at, &self.pool, Some(&id), RunEventKind::Recorded(event)).await;
         let mut runner = self.runner(Run::open(id, header), journal, observed, inspection);
         for note in notes {
@@ -94,13 +109,37 @@ impl<'a, F: Factory> PoolSession<'a, F> {
         Box::pin(runner.drive()).await
     }
 
-    /// Resumes the open run.
-    pub(super) async fn resume(&self) -> Result<RunReport, Error> {
+    /// Resumes the open run. If the pool was paused since the run opened, the run only releases its holds.
+    pub(crate) async fn resume(&self) -> Result<RunReport, Error> {
         let journal = self.store.load().await?;
         let run = open_run(&journal)?.ok_or_else(|| Error::NoOpenRun(self.pool.clone()))?;
+        let pause = self.pause_since(&run).await;
         let mut runner = self.runner(run, journal, Observed::default(), None);
         runner.record(Event::Resumed { who: self.context.who.clone() }).await?;
+        if let Some(pause) = pause
+            && let Some(event) = event_to_cancel(&runner.run, format!("cancelled: the pool is {pause}"))
+        {
+            runner.record(event).await?;
+        }
         Box::pin(runner.drive()).await
+    }
+
+    /// Cancels the open run, if there is one: whoever resumes it only releases its holds.
+    pub(crate) async fn cancel(&self, reason: &str) -> Result<Option<Run>, Error> {
+        let journal = self.store.load().await?;
+        let Some(run) = open_run(&journal)? else { return Ok(None) };
+        let mut runner = self.runner(run, journal, Observed::default(), None);
+        if let Some(event) = event_to_cancel(&runner.run, reason) {
+            runner.record(event).await?;
+        }
+        Ok(Some(runner.run))
+    }
+
+    /// A pause from after the run was opened. If it cannot be read now, the steps that depend on it read it again.
+    async fn pause_since(&self, run: &Run) -> Option<Pause> {
+        let definition = &run.header.definition;
+        let now = self.context.factory.find_definition(&definition.name).await.ok().flatten()?;
+        new_pause(&definition.tags, &now.tags)
     }
 
     fn runner(
@@ -134,44 +173,9 @@ fn holder(who: &str, id: &RunId) -> Owner {
     format!("{who}/{id}").parse().expect("plain characters are an owner")
 }
 
-/// The entries without the oldest closed runs, so that there is room for one more run.
-fn trimmed(entries: &[Entry]) -> Vec<Entry> {
-    let opened = |entry: &&Entry| matches!(entry.event, Event::Opened { .. });
-    let runs: Vec<&RunId> = entries.iter().filter(opened).map(|entry| &entry.run).collect();
-    let dropped = &runs[..runs.len().saturating_sub(KEPT_RUNS - 1)];
-    entries.iter().filter(|entry| !dropped.contains(&&entry.run)).cloned().collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use kiln_prototype::journal::{Outcome, StepFailure};
-    use kiln_prototype::step::Step;
-    use kiln_types::ErrorClass;
-
     use super::*;
-
-    fn entries(runs: usize) -> Vec<Entry> {
-        let failure = StepFailure::new(ErrorClass::Quota, "no quota");
-        let golden = include_str!("../../../core/prototype/tests/engine/golden.jsonl");
-        let opened: Entry = golden.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap();
-        assert!(matches!(opened.event, Event::Opened { .. }), "{opened:?}");
-        let one = |number: usize| {
-            let run: RunId = format!("r{number}").parse().unwrap();
-            let outcome = Outcome::Failed { step: Step::Gallery, failure: failure.clone() };
-            let closed = Entry { run: run.clone(), at: opened.at, event: Event::Closed { outcome } };
-            [Entry { run, ..opened.clone() }, closed]
-        };
-        (0..runs).flat_map(one).collect()
-    }
-
-    #[test]
-    fn journal_keeps_the_last_runs_and_has_room_for_one_more() {
-        assert_eq!(trimmed(&entries(KEPT_RUNS - 1)).len(), 2 * (KEPT_RUNS - 1));
-        let kept = trimmed(&entries(KEPT_RUNS + 5));
-        assert_eq!(kept.len(), 2 * (KEPT_RUNS - 1));
-        assert_eq!(kept.last().unwrap().run.as_str(), format!("r{}", KEPT_RUNS + 4));
-        assert!(Run::replay(&kept).is_ok(), "no entry of a dropped run is left");
-    }
 
     #[test]
     fn lease_holder_is_named_after_the_user_and_the_run() {

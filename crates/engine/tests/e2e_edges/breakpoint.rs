@@ -42,7 +42,8 @@ impl Breakpoint {
         )
     }
 
-    fn when(points: usize, wanted: impl Fn(&RunEventKind) -> bool + Send + Sync + 'static) -> Arc<Self> {
+    /// Stops at the n-th of the selected events.
+    pub(crate) fn when(points: usize, wanted: impl Fn(&RunEventKind) -> bool + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             wanted: Box::new(wanted),
             left: AtomicUsize::new(points),

@@ -8,6 +8,7 @@ use crate::action::Action;
 use crate::journal::{Output, Route, Run};
 use crate::latest::{is_reusable, same_definition};
 use crate::observed::Observed;
+use crate::provenance::{not_of_this_donor, other_donor};
 use crate::rollback;
 use crate::step::Step;
 
@@ -139,16 +140,26 @@ pub(super) fn survey(run: &Run, observed: &Observed) -> Assessed {
             );
             return Ok(Assessment::fail(ErrorClass::Refused, message));
         }
-        return match today.state {
-            VersionState::Deleting => Ok(Assessment::poll("today's version is being deleted")),
-            _ => route(Route::FromVersion),
+        if today.state == VersionState::Deleting {
+            return Ok(Assessment::poll("today's version is being deleted"));
+        }
+        return match other_donor(&today.tags, &run.header.donor.node) {
+            None => route(Route::FromVersion),
+            Some(other) => {
+                let found = not_of_this_donor(version, &other);
+                let message = format!("{found}: run again tomorrow, or roll it back and use `--replace-today`");
+                Ok(Assessment::fail(ErrorClass::Refused, message))
+            }
         };
     }
     let Some(snapshot) = observed.snapshot()? else { return route(Route::Full) };
+    // The snapshot of another donor is replaced, like that of another day.
+    let is_reusable =
+        is_reusable(snapshot, version) && other_donor(&snapshot.tags, &run.header.donor.node).is_none();
     match &snapshot.provisioning {
         Provisioning::InProgress(_) => return Ok(Assessment::poll("a snapshot is being created")),
         // A version that replaces another one needs a new snapshot.
-        _ if is_reusable(snapshot, version) && !run.header.options.replace_today => return route(Route::FromSnapshot),
+        _ if is_reusable && !run.header.options.replace_today => return route(Route::FromSnapshot),
         Provisioning::Succeeded | Provisioning::Failed | Provisioning::Canceled => {}
     }
     // A snapshot from which a version is being created must not be deleted.

@@ -10,12 +10,17 @@ use kiln_types::{
 use super::{Assessed, Assessment, TIMEOUT, claimed_by_another, is_uninterrupted, own_version, revision, tag};
 use crate::action::Action;
 use crate::history::{prune as prune_versions, used};
-use crate::journal::{Memo, Run};
+use crate::journal::{Memo, Route, Run};
 use crate::latest::same_definition;
-use crate::observed::Observed;
+use crate::observed::{Fact, Observed};
+use crate::provenance::Provenance;
+use crate::rollback;
 use crate::step::Step;
 
 pub(super) fn include(run: &Run, observed: &Observed) -> Assessed {
+    if let Some(failed) = rolled_back(run, observed, Step::Include)? {
+        return Ok(failed);
+    }
     let include = || Ok(Assessment::act(Action::Include(run.header.version.clone())));
     let number = &run.header.version;
     if is_uninterrupted(run, Step::Include) {
@@ -33,6 +38,37 @@ pub(super) fn include(run: &Run, observed: &Observed) -> Assessed {
             Ok(Assessment::Poll { pause: Duration::from_secs(30), reason, timeout: TIMEOUT })
         }
         _ => include(),
+    }
+}
+
+/// Fails if a person has paused the pool or rejected the version or one of its ancestors since the run opened. A pool that was paused then,
+/// or a donor with a rejected ancestor, would have blocked the run.
+fn rolled_back(run: &Run, observed: &Observed, step: Step) -> Result<Option<Assessment>, Fact> {
+    let number = &run.header.version;
+    let refuse = |why: String| {
+        let message = format!("version {number} is not used: {why}");
+        Ok(Some(Assessment::fail(ErrorClass::Refused, message)))
+    };
+    let Some(definition) = observed.rejections(step)? else { return Ok(None) };
+    if let Some(pause) = rollback::new_pause(&run.header.definition.tags, &definition.tags) {
+        return refuse(format!("the pool is {pause}"));
+    }
+    let rejected = rollback::rejected_numbers(&definition.tags);
+    if rejected.is_empty() {
+        return Ok(None);
+    }
+    if rejected.contains(number) {
+        return refuse("it was rejected".to_owned());
+    }
+    // A version of an earlier run has the ancestors of that run's donor.
+    let tags = match run.route() {
+        Route::FromVersion => own_version(run, observed.versions()?).map(|version| &version.tags),
+        Route::Full | Route::FromSnapshot => None,
+    };
+    let ancestors = Provenance::read(tags.unwrap_or(&run.header.tags)).ancestors;
+    match ancestors.iter().find(|ancestor| rejected.contains(ancestor)) {
+        Some(ancestor) => refuse(format!("it descends from version {ancestor}, which was rejected")),
+        None => Ok(None),
     }
 }
 
@@ -55,6 +91,9 @@ pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     };
     if is_set {
         return Ok(Assessment::done());
+    }
+    if let Some(failed) = rolled_back(run, observed, Step::Model)? {
+        return Ok(failed);
     }
     let custom_data = (!keeps_custom_data(run)).then(|| Secret::new(NO_OP_CUSTOM_DATA));
     Ok(set_recipe(pool, RecipeChange { image: Some(wanted), custom_data }))

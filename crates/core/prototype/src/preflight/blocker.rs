@@ -89,6 +89,8 @@ pub enum BlockerKind {
     Held,
     RejectedAncestor,
     SamePatch,
+    /// Today's version exists and was created from another node.
+    OtherDonor,
     EphemeralDisk,
     NoDisk,
     NotInspected,
@@ -142,7 +144,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 38] = [
+const TABLE: [Text; 39] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -269,6 +271,13 @@ const TABLE: [Text; 38] = [
         RejectedPatch,
         "its clones would contain the rejected changes",
         "install further patches on the node, or use `--allow-rejected-patch`",
+    ),
+    text(
+        Kind::OtherDonor,
+        "other-donor",
+        Never,
+        "the run would end with the disk of the other node",
+        "run again tomorrow, or roll the version back and use `--replace-today`",
     ),
     text(
         Kind::EphemeralDisk,

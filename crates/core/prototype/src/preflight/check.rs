@@ -3,7 +3,8 @@
 use std::fmt;
 
 use kiln_types::{
-    FileLine, Inspection, JoinMode, OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType, UpgradeMode,
+    FileLine, ImageVersion, Inspection, JoinMode, OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType,
+    UpgradeMode, VersionState,
 };
 use serde::Serialize;
 
@@ -12,8 +13,8 @@ use super::definition::{DefinitionChoice, DefinitionRequirements, MAX_NAME, choo
 use super::input::{OriginalState, PreflightInput};
 use super::pending_reboot::pending_reboot;
 use crate::join::choose_join;
-use crate::latest::version_of;
-use crate::provenance::ancestors_of;
+use crate::latest::{day_of, version_of};
+use crate::provenance::{ancestors_of, not_of_this_donor, other_donor};
 use crate::rollback::{self, PatchLevel, Pause, RejectedEvidence, same_patch};
 
 /// The part of a donor's disk that must be free. The kubelet evicts pods below 10 % of `nodefs`, and a clone starts with the donor's disk.
@@ -52,6 +53,7 @@ pub fn check(input: PreflightInput<'_>) -> PreflightReport {
         owner_blockers(&input),
         node_blockers(&input),
         ancestry_blockers(&input),
+        version_blockers(&input),
         disk_blockers(&input),
         inspection_blockers(&input),
     ];
@@ -211,6 +213,18 @@ fn ancestry_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         }
     }
     blockers
+}
+
+/// A version has the number of its day, so the disk of a second donor needs another day, or the place of the first.
+fn version_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
+    let is_today = |version: &&ImageVersion| {
+        // A run deletes failed versions first.
+        let stays = !matches!(version.state, VersionState::Failed | VersionState::Deleting);
+        stays && day_of(&version.number) == Some(input.today)
+    };
+    let today = input.versions.iter().find(is_today).filter(|_| !input.options.replace_today);
+    let other = today.and_then(|today| Some((&today.number, other_donor(&today.tags, &input.node.name)?)));
+    other.map(|(number, other)| Kind::OtherDonor.found(not_of_this_donor(number, &other))).into_iter().collect()
 }
 
 fn disk_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {

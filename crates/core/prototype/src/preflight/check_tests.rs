@@ -129,6 +129,20 @@ fn pool_of_cluster_api_is_recognised_by_any_of_its_marks() {
 }
 
 #[test]
+fn todays_version_of_another_node_blocks_unless_it_is_replaced() {
+    let of = |source: &'static str| move |w: &mut World| {
+        w.versions = vec![version("2026.11.16")];
+        w.versions[0].tags = tags([("BuiltFrom", source)]);
+    };
+    assert_eq!(blocker(of("another-node")), Kind::OtherDonor);
+    let own: &'static str = Box::leak(node(0).name.to_string().to_uppercase().into_boxed_str());
+    assert!(report(of(own)).is_clear(), "names of nodes are compared without case");
+    assert!(report(|w| (of("another-node")(w), w.options.replace_today = true).0).is_clear());
+    assert!(report(|w| (of("another-node")(w), w.versions[0].state = VersionState::Failed).0).is_clear());
+    assert!(report(|w| w.versions = vec![version("2026.11.15")]).is_clear(), "a version of another day");
+}
+
+#[test]
 fn paused_pool_blocks_until_its_day() {
     assert_eq!(blocker(|w| w.definitions[0].tags = tags([("kiln-paused", "because=bad")])), Kind::Paused);
     assert!(report(|w| w.definitions[0].tags = tags([("kiln-paused", "after=2026-11-16; because=bad")])).is_clear());

@@ -55,6 +55,8 @@ pub struct RollbackInput<'a> {
     pub versions: &'a [ImageVersion],
     pub instances: &'a [Instance],
     pub original_saved: bool,
+    /// The version that an open run would include. A rollback cancels the run.
+    pub open_run: Option<&'a VersionNumber>,
 }
 
 /// Plans a rollback.
@@ -73,7 +75,14 @@ pub fn plan_rollback(request: &RollbackRequest, input: RollbackInput<'_>) -> Res
         {
             return finish_original(request, input);
         }
-        NewNodes::OtherImage(image) => return Err(Error::OtherImage { pool: pool_name(), image }),
+        NewNodes::OtherImage(image) => {
+            return match (input.open_run, &request.to) {
+                (Some(version), RollbackTarget::Previous | RollbackTarget::Original) => {
+                    before_the_switch(request, input, version, image)
+                }
+                _ => Err(Error::OtherImage { pool: pool_name(), image }),
+            };
+        }
     };
     let known = rejected_numbers(&definition.tags);
     let usable = |version: &&ImageVersion| version.usable_in(region);
@@ -120,6 +129,14 @@ pub fn plan_rollback(request: &RollbackRequest, input: RollbackInput<'_>) -> Res
             (newer, Target::Version(target))
         }
         RollbackTarget::Original if !input.original_saved => return Err(Error::NoOriginal { pool: pool_name() }),
+        // An earlier attempt excluded the rejected version and failed to restore the recipe: the version that new nodes get meanwhile is
+        // not to be rejected.
+        RollbackTarget::Original
+            if earlier.as_ref().is_some_and(Pause::is_to_original)
+                && served.as_ref().is_some_and(|served| known.last().is_some_and(|rejected| rejected > served)) =>
+        {
+            (interrupted, Target::Original)
+        }
         RollbackTarget::Original => (served.iter().cloned().collect(), Target::Original),
     };
 
@@ -140,8 +157,30 @@ pub fn plan_rollback(request: &RollbackRequest, input: RollbackInput<'_>) -> Res
         affected: affected(&rejected, input),
         rejected: rejected.into_iter().collect(),
         new_nodes_get,
-        pause,
+        pause: Some(pause),
     })
+}
+
+/// During a first run, before the recipe names the image definition: new nodes keep their image. The run's version must not stay included,
+/// or the next run would find it and use it.
+fn before_the_switch(
+    request: &RollbackRequest,
+    input: RollbackInput<'_>,
+    version: &VersionNumber,
+    image: String,
+) -> Result<RollbackPlan, Error> {
+    let rejected = still_usable(&BTreeSet::from([version.clone()]), input);
+    if request.delete {
+        refuse_used(&rejected, input)?;
+    }
+    let pause = Pause { to: None, ..pause(request, "") };
+    let mut marks = reject(&input.definition.tags, &described(&rejected, Target::Original, input.versions));
+    marks.extend(pause.tags());
+    let mut writes = writes(marks, &rejected, Target::Original, false, request.delete, input.versions);
+    writes.retain(|write| !matches!(write, RollbackWrite::Recipe(_)));
+    let affected = affected(&rejected, input);
+    let rejected = rejected.into_iter().collect();
+    Ok(RollbackPlan { writes, affected, rejected, new_nodes_get: image, pause: Some(pause) })
 }
 
 /// Completes a rollback to the original recipe that was interrupted before it excluded the rejected versions.
@@ -158,7 +197,7 @@ fn finish_original(request: &RollbackRequest, input: RollbackInput<'_>) -> Resul
     let mut writes = writes(pause.tags(), &rejected, Target::Original, false, request.delete, input.versions);
     writes.retain(|write| !matches!(write, RollbackWrite::Recipe(_)));
     let affected = affected(&rejected, input);
-    Ok(RollbackPlan { writes, affected, rejected: rejected.into_iter().collect(), new_nodes_get, pause })
+    Ok(RollbackPlan { writes, affected, rejected: rejected.into_iter().collect(), new_nodes_get, pause: Some(pause) })
 }
 
 fn pause(request: &RollbackRequest, to: &str) -> Pause {
@@ -192,21 +231,22 @@ fn writes(
     versions: &[ImageVersion],
 ) -> Vec<RollbackWrite> {
     let mut writes = vec![RollbackWrite::Mark(marks)];
-    match target {
-        Target::Version(version) => {
-            // Before anything is excluded, so that there is always a usable version.
-            if version.excluded || version.regions.iter().any(|region| region.excluded) {
-                writes.push(RollbackWrite::Include(version.number.clone()));
-            }
-            if pinned {
-                writes.push(RollbackWrite::Recipe(RecipeTarget::Version(version.number.clone())));
-            }
+    if let Target::Version(version) = target {
+        // Before anything is excluded, so that there is always a usable version.
+        if version.excluded || version.regions.iter().any(|region| region.excluded) {
+            writes.push(RollbackWrite::Include(version.number.clone()));
         }
-        Target::Original => writes.push(RollbackWrite::Recipe(RecipeTarget::Original)),
+        if pinned {
+            writes.push(RollbackWrite::Recipe(RecipeTarget::Version(version.number.clone())));
+        }
     }
     let exists = |number: &&VersionNumber| versions.iter().any(|v| v.number == **number && !v.excluded);
     // The highest first: new nodes get it until it is excluded.
     writes.extend(rejected.iter().rev().filter(exists).cloned().map(RollbackWrite::Exclude));
+    if let Target::Original = target {
+        // Last: the cloud may refuse this write, and then new nodes must not get the rejected version.
+        writes.push(RollbackWrite::Recipe(RecipeTarget::Original));
+    }
     if delete {
         writes.extend(rejected.iter().rev().cloned().map(RollbackWrite::Delete));
     }

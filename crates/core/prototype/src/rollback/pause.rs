@@ -78,6 +78,11 @@ impl Pause {
     }
 }
 
+/// The pause that was written between two reads of an image definition's tags.
+pub fn new_pause(before: &Tags, now: &Tags) -> Option<Pause> {
+    Pause::read(now).filter(|pause| Pause::read(before).as_ref() != Some(pause))
+}
+
 /// The tags that unpause a pool, if it is paused. Rejected versions stay rejected.
 pub fn unpause(definition: &ImageDefinition) -> Option<Tags> {
     Pause::read(&definition.tags).map(|_| Tags::from([(PAUSED_TAG.to_owned(), String::new())]))
@@ -154,6 +159,15 @@ mod tests {
         definition.tags = pause().tags();
         definition.tags.extend(unpause(&definition).unwrap());
         assert_eq!(Pause::read(&definition.tags), None);
+    }
+
+    #[test]
+    fn pause_is_new_if_it_was_not_there_before() {
+        let (old, none) = (Pause { reason: "earlier".into(), ..pause() }.tags(), Tags::new());
+        assert_eq!(new_pause(&none, &pause().tags()), Some(pause()));
+        assert_eq!(new_pause(&old, &pause().tags()), Some(pause()));
+        assert_eq!(new_pause(&pause().tags(), &pause().tags()), None);
+        assert_eq!(new_pause(&pause().tags(), &none), None);
     }
 
     #[test]

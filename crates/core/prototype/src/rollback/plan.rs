@@ -45,9 +45,11 @@ pub struct RollbackPlan {
     pub writes: Vec<RollbackWrite>,
     /// Lowest first.
     pub rejected: Vec<VersionNumber>,
-    /// The image of new nodes afterwards: a version, or `original`.
+    /// The image of new nodes afterwards: a version, `original`, or the image that they get anyway.
     pub new_nodes_get: String,
-    pub pause: Pause,
+    /// Absent if there is no image definition yet, whose tags would record it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     pub affected: Vec<AffectedInstance>,
 }
 

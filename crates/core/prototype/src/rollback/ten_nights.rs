@@ -65,6 +65,7 @@ impl Fleet {
             versions: &self.versions,
             instances: &self.instances,
             original_saved: true,
+            open_run: None,
         };
         for write in plan_rollback(&request, input).unwrap().writes {
             match write {

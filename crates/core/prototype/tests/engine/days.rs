@@ -10,9 +10,13 @@ use crate::fault::{Fault, Point};
 use crate::scenario::{
     BEGIN, Scenario, TODAY, add_version, assert_invariants, assert_nothing_held, finish, header, number,
 };
-use crate::world::{DONOR, World};
+use crate::world::{DONOR, World, node_name};
 
 fn leave_snapshot(world: &mut World, day: &str, provisioning: Provisioning) {
+    leave_snapshot_of(world, day, provisioning, &node_name(DONOR));
+}
+
+fn leave_snapshot_of(world: &mut World, day: &str, provisioning: Provisioning, donor: &str) {
     world.snapshot = Some(Snapshot {
         name: "snapshot_k8s-agentpool1-26100436-vmss".parse().unwrap(),
         id: "/snapshots/left".to_owned(),
@@ -21,7 +25,8 @@ fn leave_snapshot(world: &mut World, day: &str, provisioning: Provisioning) {
         created: None,
         tags: Tags::from([
             (VERSION_TAG.to_owned(), day.to_owned()),
-            ("BuiltFrom".to_owned(), "another-donor".to_owned()),
+            ("BuiltFrom".to_owned(), donor.to_owned()),
+            ("of".to_owned(), "an earlier run".to_owned()),
         ]),
     });
     world.snapshot_is_good = true;
@@ -53,7 +58,35 @@ fn todays_snapshot_is_used_without_touching_the_donor() {
     leave_snapshot(&mut world, TODAY, Provisioning::Succeeded);
     assert_eq!(expect_completed(&scenario, &mut world), Route::FromSnapshot);
     assert!(donor_was_never_stopped(&world));
-    assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], "another-donor", "its tags name the other donor");
+    assert_eq!(world.versions[&number(TODAY)].read.tags["of"], "an earlier run", "its tags are those of the snapshot");
+}
+
+#[test]
+fn snapshot_of_another_donor_is_replaced() {
+    let scenario = Scenario::first();
+    let mut world = scenario.world();
+    leave_snapshot_of(&mut world, TODAY, Provisioning::Succeeded, "another-donor");
+    assert_eq!(expect_completed(&scenario, &mut world), Route::Full);
+    assert!(!donor_was_never_stopped(&world));
+    assert_eq!(world.versions[&number(TODAY)].read.tags["BuiltFrom"], node_name(DONOR));
+}
+
+#[test]
+fn todays_version_of_another_donor_does_not_count_as_done() {
+    for (excluded, state) in [(false, VersionState::Succeeded), (true, VersionState::Succeeded), (true, VersionState::Creating)] {
+        for (source, name) in [(Some("another-donor"), "node `another-donor`"), (None, "an unknown node")] {
+            let scenario = Scenario::second();
+            let mut world = scenario.world();
+            add_version(&mut world, TODAY, excluded, state.clone());
+            let tags = source.map(|source| ("BuiltFrom".to_owned(), source.to_owned()));
+            world.versions.get_mut(&number(TODAY)).unwrap().read.tags = tags.into_iter().collect();
+            let (step, class, message) = expect_failed(&scenario, &mut world);
+            assert_eq!((step, class), (Step::Survey, ErrorClass::Refused), "{message}");
+            assert!(message.contains(name) && message.contains("--replace-today"), "{message}");
+            assert!(donor_was_never_stopped(&world));
+            assert_eq!(world.versions[&number(TODAY)].read.excluded, excluded, "{message}");
+        }
+    }
 }
 
 #[test]

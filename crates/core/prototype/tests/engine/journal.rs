@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use kiln_prototype::Error;
 use kiln_prototype::decide::event_after_failure;
-use kiln_prototype::journal::{Entry, Event, Memo, Outcome, Output, Route, Run, StepFailure};
+use kiln_prototype::journal::{
+    Compaction, Entry, Event, Memo, Outcome, Outline, Output, Route, Run, StepFailure, compact,
+};
 use kiln_prototype::run::Schema;
 use kiln_prototype::step::Step;
 use kiln_types::{ErrorClass, OperationHandle, Protection, Revision};
@@ -134,17 +136,17 @@ fn longest_run_fits_into_the_journal() {
     let id: kiln_prototype::run::RunId = "r1".parse().unwrap();
     let at = scenario.header().started;
     let mut run = Run::open(id.clone(), scenario.header());
-    let mut size = 0;
+    let mut entries = Vec::new();
     let mut write = |run: &mut Run, event: Event| {
         run.apply(at, &event);
-        size += serde_json::to_string(&Entry { run: id.clone(), at, event }).unwrap().len() + 1;
+        entries.push(Entry { run: id.clone(), at, event });
     };
     write(&mut run, Event::Opened { header: Box::new(scenario.header()) });
     let long = || StepFailure { class: ErrorClass::Transient, message: "InternalServerError ".repeat(500) };
     for step in Step::ALL {
         for attempt in 0.. {
             write(&mut run, Event::Started { step, memo: Some(Memo::Target("k".repeat(40))) });
-            write(&mut run, Event::Accepted { step, handle: OperationHandle::new("h".repeat(900)) });
+            write(&mut run, Event::Accepted { step, handle: handle(1) });
             let event = event_after_failure(&run, step, long());
             let Event::Failed { permanent, failure, .. } = &event else { panic!() };
             assert!(failure.message.len() < 1_000);
@@ -156,6 +158,7 @@ fn longest_run_fits_into_the_journal() {
         }
         write(&mut run, Event::Succeeded { step, output: None });
     }
+    let size = size(&compact(entries, usize::MAX));
     assert!(size * 2 < LIMIT, "{size} bytes");
 }
 
@@ -166,4 +169,181 @@ fn ordinary_run_writes_a_few_kilobytes() {
     scenario.run(&mut world);
     let size: usize = world.journal.lines().map(|line| line.len() + 1).sum();
     assert!(size < 20 * 1024, "{size} bytes");
+}
+
+/// A handle as Azure's are: signed URLs of 3,045 to 3,288 characters, one or two of them.
+fn handle(seed: usize) -> OperationHandle {
+    let url = |number: usize| "u".repeat(3_045 + number * 37 % 244);
+    let urls: Vec<String> = (0..1 + seed % 2).map(|number| url(seed + number)).collect();
+    OperationHandle::new(format!("{{\"kind\":\"write\",\"urls\":{urls:?}}}"))
+}
+
+/// The events of a completed run with 11 operations.
+fn run_of_a_night(night: usize) -> Vec<Entry> {
+    let operations = [
+        Step::Claim,
+        Step::PowerOff,
+        Step::Snapshot,
+        Step::Start,
+        Step::Publish,
+        Step::DeleteSnapshot,
+        Step::CreateCanary,
+        Step::DeleteCanary,
+        Step::Include,
+        Step::Model,
+        Step::ReleaseClaim,
+    ];
+    let scenario = Scenario::second();
+    let at = scenario.header().started;
+    let mut events = vec![Event::Opened { header: Box::new(scenario.header()) }];
+    for (number, step) in Step::ALL.into_iter().enumerate() {
+        events.push(Event::Started { step, memo: None });
+        if operations.contains(&step) {
+            events.push(Event::Accepted { step, handle: handle(night + number) });
+        }
+        events.push(Event::Succeeded { step, output: None });
+    }
+    events.push(Event::Closed { outcome: Outcome::Completed { version: number(TODAY) } });
+    events.into_iter().map(|event| Entry { run: format!("r{night}").parse().unwrap(), at, event }).collect()
+}
+
+fn size(entries: &[Entry]) -> usize {
+    entries.iter().map(|entry| serde_json::to_string(entry).unwrap().len() + 1).sum()
+}
+
+/// A journal that is compacted with every write, like that of the engine. Outlines are kept, because 400 runs are written.
+#[derive(Default)]
+struct Compacted {
+    entries: Vec<Entry>,
+    outlines: Vec<Outline>,
+    largest: usize,
+}
+
+impl Compacted {
+    fn write(&mut self, more: impl IntoIterator<Item = Entry>) {
+        for entry in more {
+            self.outlines.push(Outline::new(&entry));
+            self.entries.push(entry);
+        }
+        let compaction = Compaction::new(&self.outlines, LIMIT / 2);
+        self.entries = compaction.apply(self.entries.drain(..));
+        self.outlines = compaction.apply(self.outlines.drain(..));
+        self.largest = self.largest.max(compaction.bytes_after);
+    }
+}
+
+#[test]
+fn journal_of_400_runs_with_handles_of_azures_size_stays_under_half_of_the_limit() {
+    let mut journal = Compacted::default();
+    for night in 0..400 {
+        if night % 40 == 39 {
+            run_of_a_night(night).into_iter().for_each(|entry| journal.write([entry]));
+        } else {
+            journal.write(run_of_a_night(night));
+        }
+    }
+    assert!(journal.largest <= LIMIT / 2, "{} bytes", journal.largest);
+    assert!(size(&journal.entries) <= journal.largest && journal.largest > LIMIT / 4, "{} bytes", journal.largest);
+    let runs = Run::replay(&journal.entries).unwrap();
+    assert!(runs.len() > 20, "only {} runs are left", runs.len());
+    assert_eq!(runs.last().unwrap().id.as_str(), "r399");
+    assert!(runs.iter().all(|run| run.closed.is_some() && run.is_done(Step::ReleaseClaim)), "a run lost an entry");
+}
+
+#[test]
+fn handle_is_dropped_when_its_step_ends_and_kept_while_it_runs() {
+    let night = run_of_a_night(1);
+    let is_handle = |entry: &&Entry| matches!(entry.event, Event::Accepted { .. });
+    for end in 1..=night.len() {
+        let kept = compact(night[..end].to_vec(), LIMIT);
+        let expected = usize::from(matches!(night[end - 1].event, Event::Accepted { .. }));
+        assert_eq!(kept.iter().filter(is_handle).count(), expected, "after {:?}", night[end - 1].event);
+        let (Ok(before), Ok(after)) = (Run::replay(&night[..end]), Run::replay(&kept)) else { panic!() };
+        assert_eq!(before, after, "the run is the same without the handles of ended operations");
+    }
+    // A failed attempt and a second start end an operation, too.
+    let at = night[0].at;
+    let entry = |event| Entry { run: "r1".parse().unwrap(), at, event };
+    let accepted = || entry(Event::Accepted { step: Step::Publish, handle: handle(1) });
+    let failure = StepFailure::new(ErrorClass::Throttled, "429");
+    let failed = entry(Event::Failed { step: Step::Publish, failure, permanent: false });
+    let started = entry(Event::Started { step: Step::Publish, memo: None });
+    for last in [failed, started] {
+        let kept = compact(vec![night[0].clone(), accepted(), last], LIMIT);
+        assert_eq!(kept.iter().filter(is_handle).count(), 0);
+    }
+}
+
+/// A CronJob resumes a run every night, and its release fails every night.
+#[test]
+fn run_that_is_resumed_for_a_year_fits_into_the_journal_and_keeps_its_state() {
+    let scenario = Scenario::first();
+    let at = scenario.header().started;
+    let entry = |event| Entry { run: "r1".parse().unwrap(), at, event };
+    let protection = Some(Memo::Protection(Protection::NONE));
+    let failed = |step, class| {
+        let failure = StepFailure::new(class, "AllocationFailed ".repeat(40));
+        entry(Event::Failed { step, failure, permanent: false })
+    };
+    let begin = vec![
+        entry(Event::Opened { header: Box::new(scenario.header()) }),
+        entry(Event::Started { step: Step::Protect, memo: protection }),
+        entry(Event::Succeeded { step: Step::Protect, output: None }),
+        entry(Event::Started { step: Step::PowerOff, memo: Some(Memo::Boot(Some("9c5e".to_owned()))) }),
+        failed(Step::Publish, ErrorClass::StorageUnsupported),
+    ];
+    let mut all = begin.clone();
+    let mut journal = Compacted::default();
+    journal.write(begin);
+    for _ in 0..365 {
+        let mut night = vec![entry(Event::Resumed { who: "cron".to_owned() })];
+        for _ in 0..12 {
+            night.push(entry(Event::Started { step: Step::Start, memo: None }));
+            night.push(failed(Step::Start, ErrorClass::Capacity));
+        }
+        all.extend(night.clone());
+        journal.write(night);
+    }
+    assert!(journal.largest <= LIMIT / 2, "{} bytes", journal.largest);
+    let entries = journal.entries;
+    assert!(size(&all) > LIMIT, "the test fills no journal");
+    let (kept, whole) = (Run::replay(&entries).unwrap().remove(0), Run::replay(&all).unwrap().remove(0));
+    assert_eq!((kept.holds(), kept.protection_before()), (whole.holds(), whole.protection_before()));
+    let since_resumed = |run: &Run| {
+        let start = run.step(Step::Start).unwrap();
+        (start.began, start.repeats, start.refused, start.failures.len() - start.excused)
+    };
+    assert_eq!(since_resumed(&kept), since_resumed(&whole));
+    assert_eq!(kept.step(Step::PowerOff), whole.step(Step::PowerOff));
+    let unsupported = |run: &Run| run.step(Step::Publish).unwrap().failures.clone();
+    assert_eq!(unsupported(&kept), unsupported(&whole), "the fallback to local storage is still known");
+}
+
+#[test]
+fn open_run_and_last_run_are_never_dropped() {
+    let dropped = |nights: &[(usize, usize)]| {
+        let entries = nights.iter().flat_map(|(night, length)| run_of_a_night(*night).into_iter().take(*length));
+        let runs = Run::replay(&compact(entries.collect(), 100)).unwrap();
+        runs.iter().map(|run| run.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(dropped(&[(1, 99), (2, 20)]), ["r2"]);
+    assert_eq!(dropped(&[(1, 99), (2, 99)]), ["r2"]);
+    assert_eq!(dropped(&[(1, 20), (2, 99), (3, 99)]), ["r1", "r3"]);
+}
+
+#[test]
+fn outline_of_a_stored_line_is_that_of_its_entry_in_both_schemas() {
+    for entry in entries().iter().chain(&run_of_a_night(3)) {
+        let line = serde_json::to_string(entry).unwrap();
+        assert_eq!(Outline::parse(&line), Some(Outline::new(entry)), "{line}");
+    }
+    let old = r#"{"run":"r1","at":"2026-11-15T22:00:00Z","event":"failed","step":"powerOff","failure":{"class":"Throttled","message":"429"},"forGood":false}"#;
+    let opened = include_str!("schema1.jsonl").lines().next().unwrap();
+    let accepted = r#"{"run":"r1","at":"2026-11-15T22:00:00Z","event":"accepted","step":"powerOff","handle":"h"}"#;
+    let outlines: Vec<Outline> = [opened, accepted, old].iter().map(|line| Outline::parse(line).unwrap()).collect();
+    let compaction = Compaction::new(&outlines, LIMIT);
+    assert_eq!((compaction.keep, compaction.handles), (vec![true, false, true], 1));
+    for bad in ["", "{}", "{broken", r#"{"run":"r1","event":"something"}"#] {
+        assert_eq!(Outline::parse(bad), None, "{bad}");
+    }
 }

@@ -8,6 +8,7 @@ mod fault;
 mod journal;
 mod one_switch;
 mod requests;
+mod rolled_back;
 mod runners;
 mod scenario;
 mod seeds;

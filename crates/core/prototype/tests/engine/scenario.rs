@@ -232,7 +232,7 @@ pub(crate) fn add_version(world: &mut World, written: &str, excluded: bool, stat
         excluded,
         regions: vec![region],
         storage: Some(Storage::ZoneRedundant),
-        tags: Tags::new(),
+        tags: Tags::from([(BUILT_FROM_TAG.to_owned(), crate::world::node_name(DONOR))]),
         created: None,
     };
     world.versions.insert(number(written), Version { read, joins: true, tested: !excluded });

@@ -1,6 +1,6 @@
 //! The journal in a `ConfigMap`.
 
-use kiln_kubernetes::{Error, JournalStore};
+use kiln_kubernetes::{Error, JOURNAL_LIMIT, JOURNAL_RESERVE, JournalStore, Room};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -85,10 +85,26 @@ async fn oversized_journal_is_rejected_before_it_is_sent_and_can_be_shortened() 
     let mut journal = a.load().await.unwrap();
     a.append(&mut journal, entry("one")).await.unwrap();
     let error = a.append(&mut journal, entry(&"x".repeat(1_000_000))).await.unwrap_err();
-    assert!(matches!(error, Error::JournalTooLarge { limit: 983_040, .. }), "{error}");
+    assert!(matches!(error, Error::JournalTooLarge { limit: 851_968, .. }), "{error}");
     assert_eq!(journal.entries(), [entry("one")]);
-    a.save(&mut journal, vec![entry("two")]).await.unwrap();
+    a.save(&mut journal, vec![entry("two")], Room::Ordinary).await.unwrap();
     assert_eq!(a.load().await.unwrap().entries(), [entry("two")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_journal_has_a_reserve_for_releases() {
+    let fake = Fake::new();
+    let a = store(&fake, "a");
+    let mut journal = a.load().await.unwrap();
+    let full = entry(&"x".repeat(JOURNAL_LIMIT - JOURNAL_RESERVE - 40));
+    a.append(&mut journal, full.clone()).await.unwrap();
+    let with = |more: usize| vec![full.clone(), entry(&"r".repeat(more))];
+    let error = a.save(&mut journal, with(1_000), Room::Ordinary).await.unwrap_err();
+    assert!(matches!(error, Error::JournalTooLarge { .. }), "{error}");
+    a.save(&mut journal, with(JOURNAL_RESERVE - 1_000), Room::Release).await.unwrap();
+    assert_eq!(a.load().await.unwrap().entries().len(), 2);
+    let error = a.save(&mut journal, with(JOURNAL_RESERVE + 1_000), Room::Release).await.unwrap_err();
+    assert!(matches!(error, Error::JournalTooLarge { limit: JOURNAL_LIMIT, .. }), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -107,3 +107,35 @@ async fn keep_renewing_ends_when_the_lease_is_lost() {
     assert!(lost.to_string().contains("`b` holds it"), "{lost}");
     assert!(fake.requests("PUT").len() >= 10, "renewed every third of its length");
 }
+
+#[tokio::test(start_paused = true)]
+async fn lease_of_a_living_run_can_be_taken_over_and_the_run_notices() {
+    let fake = Fake::new();
+    let (a, b) = (lease(&fake, "a"), lease(&fake, "b"));
+    assert_eq!(b.take_over().await.unwrap(), None, "nobody held it");
+    b.release().await.unwrap();
+    assert_eq!(b.take_over().await.unwrap(), None, "it was free");
+    assert_eq!(b.take_over().await.unwrap(), None, "it is already ours");
+    b.release().await.unwrap();
+    let held = a.try_acquire().await.unwrap();
+    assert_eq!(b.take_over().await.unwrap(), Some("a".to_owned()));
+    let lost = a.keep_renewing().await;
+    assert!(lost.to_string().contains("`b` holds it"), "{lost}");
+    assert!(a.check().await.is_err() && a.confirm(Duration::ZERO).await.is_err());
+    assert!(b.check().await.unwrap().transitions > held.transitions);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_is_confirmed_only_with_time_left() {
+    let fake = Fake::new();
+    let a = lease(&fake, "a");
+    a.try_acquire().await.unwrap();
+    a.confirm(LENGTH / 3).await.unwrap();
+    // The response to the renewal arrives when most of the lease has passed: it is renewed again.
+    let before = fake.requests("PUT").len();
+    fake.fault("PUT", [Fault::Hang]);
+    a.confirm(LENGTH / 2).await.unwrap();
+    assert_eq!(fake.requests("PUT").len() - before, 3, "a renewal without a response, its retry and another one");
+    let error = a.confirm(LENGTH * 2).await.unwrap_err();
+    assert!(matches!(error, Error::LeaseLost { .. }), "{error}");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use control_plane::unique;
 use kiln_kubernetes::{
     AUTOSCALER_ANNOTATION, Error, EventKind, HOLD_ANNOTATION, HoldScope, JournalStore, LeaseTerm, NodeEvent, PoolLease,
-    ProviderId,
+    ProviderId, Room,
 };
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -157,5 +157,5 @@ async fn conflict_in_a_real_config_map_stops_the_loser() {
     let error = a.append(&mut journal, "x".repeat(1 << 20)).await.unwrap_err();
     assert!(matches!(error, Error::JournalTooLarge { .. }), "{error}");
     // The server accepts our own limit.
-    a.save(&mut journal, vec!["x".repeat(983_000)]).await.unwrap();
+    a.save(&mut journal, vec!["x".repeat(983_000)], Room::Release).await.unwrap();
 }

@@ -133,6 +133,7 @@ impl<F: Factory> Session<F> {
             Verb::History(verb) => queries::history(&self, verb).await,
             Verb::Diff(verb) => queries::diff(&self, verb).await,
             Verb::Resume(verb) => runs::resume(&self, verb).await,
+            Verb::Repair(verb) => queries::repair(&self, verb).await,
         }
     }
 

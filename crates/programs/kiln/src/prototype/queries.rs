@@ -1,4 +1,4 @@
-//! The commands that only read, and `rollback`.
+//! The commands that only read, `rollback` and `repair`.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Session;
 use super::runs::failure;
-use super::verbs::{CheckAccess, Diff, History, Plan, Rollback, Status, Target};
+use super::verbs::{CheckAccess, Diff, History, Plan, Repair, Rollback, Status, Target};
 use crate::failure::Failure;
 
 pub(crate) async fn status(session: &Session<impl Factory>, verb: &Status) -> Result<(), Failure> {
@@ -76,7 +76,25 @@ pub(crate) async fn rollback(session: &Session<impl Factory>, verb: &Rollback) -
     };
     let report = kiln_engine::rollback(context, pool, &request, verb.dry_run).await;
     let report = report.map_err(|error| failure(&error))?;
-    session.print(&report.to_string(), &report)
+    session.print(&report.to_string(), &report)?;
+    match &report.open_run {
+        Some(run) if report.done && !run.released => Err(Failure::new(
+            4,
+            format_args!("{}: rolled back, but run {} still has holds", report.pool, run.run),
+        )
+        .hint("fix the problem above; then run `kiln prototype resume`, which only releases them")),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn repair(session: &Session<impl Factory>, verb: &Repair) -> Result<(), Failure> {
+    let reports = kiln_engine::repair(&session.context, &verb.pools.target_vmss, verb.yes).await;
+    let reports = reports.map_err(|error| failure(&error))?;
+    let mut text: String = reports.iter().map(ToString::to_string).collect();
+    if !verb.yes && reports.iter().any(|report| !report.compaction.is_empty()) {
+        text.push_str("nothing was changed; run the command with `--yes` to write the shortened journals\n");
+    }
+    session.print(&text, &json!({"pools": reports}))
 }
 
 pub(crate) async fn history(session: &Session<impl Factory>, verb: &History) -> Result<(), Failure> {

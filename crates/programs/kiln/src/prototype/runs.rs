@@ -255,6 +255,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::NotInPool { .. } => {
             failure.hint("`--target-node` expects the name of a node, as `kubectl get nodes` shows it")
         }
+        Error::Cluster(ClusterError::JournalTooLarge { .. })
+        | Error::Interrupted { source: ClusterError::JournalTooLarge { .. }, .. } => {
+            failure.hint("`kiln prototype repair` shows what can be dropped from the journal")
+        }
         Error::Interrupted { .. } => failure.hint("continue with `kiln prototype resume`"),
         Error::NoProtectedSettings { .. } => failure.hint(
             "give them with `--protected-settings` or `--protected-settings-secret`; `{}` if the extension has none",
@@ -263,8 +267,8 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));
             failure.hint(format_args!(
-                "finish an open run with the kiln that wrote the journal (`kiln prototype resume`), then delete it: \
-                 `kubectl delete configmap --namespace {namespace} {name}`"
+                "finish an open run with the kiln that wrote the journal (`kiln prototype resume`; if the journal is full, run \
+                 `kiln prototype repair` first), then delete it: `kubectl delete configmap --namespace {namespace} {name}`"
             ))
         }
         _ => failure,

@@ -33,6 +33,8 @@ pub(crate) enum Verb {
     Diff(Diff),
     /// Continue an interrupted run
     Resume(Resume),
+    /// Shorten a journal that an older kiln has filled
+    Repair(Repair),
 }
 
 #[derive(Debug, Args)]
@@ -264,6 +266,23 @@ pub(crate) struct Resume {
     /// File to append a copy of each journal entry to
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kiln prototype repair
+      Shows the size of each pool's journal and what can be dropped from it, without changing anything.
+  kiln prototype repair --target-vmss k8s-pool1-12345678-vmss --yes
+      Shortens the journal. Then continue its open run with `kiln prototype resume`.
+
+Dropped are handles of operations that have ended, then the oldest closed runs, then old attempts of an open run. What a \
+run holds stays in the journal. This kiln keeps its journals short by itself.")]
+pub(crate) struct Repair {
+    #[command(flatten)]
+    pub(crate) pools: Pools,
+    /// Write the shortened journals
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// Scale sets; empty for all.

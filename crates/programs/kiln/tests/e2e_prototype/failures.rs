@@ -84,6 +84,71 @@ fn journal_of_an_older_kiln_is_rejected_with_what_to_do() {
     assert_eq!(world.journal(), old, "the old journal is not changed");
 }
 
+/// A journal as kiln left it before it dropped handles: closed runs with handles of 3,200 characters, and an open run.
+fn filled_journal(world: &World, schema: u32) -> String {
+    let opened = include_str!("../../../../core/prototype/tests/engine/golden.jsonl").lines().next().unwrap_or_default();
+    let opened = opened.replace("\"schema\":2", &format!("\"schema\":{schema}"));
+    let line = |run: &str, rest: &str| format!("{{\"run\":\"{run}\",\"at\":\"2026-11-15T22:00:00Z\",{rest}}}\n");
+    let handle = "u".repeat(3_200);
+    let mut journal = String::new();
+    for night in 1.. {
+        let run = format!("old{night}");
+        let mut text = opened.replace("\"run\":\"r1\"", &format!("\"run\":\"{run}\"")) + "\n";
+        for step in ["claim", "snapshot", "publish", "include", "model"] {
+            text += &line(&run, &format!("\"event\":\"started\",\"step\":\"{step}\""));
+            text += &line(&run, &format!("\"event\":\"accepted\",\"step\":\"{step}\",\"handle\":\"{handle}\""));
+            text += &line(&run, &format!("\"event\":\"succeeded\",\"step\":\"{step}\""));
+        }
+        if journal.len() + text.len() > 980_000 {
+            break;
+        }
+        let outcome = "\"outcome\":{\"outcome\":\"completed\",\"version\":\"2026.11.15\"}";
+        journal += &(text + &line(&run, &format!("\"event\":\"closed\",{outcome}")));
+    }
+    let name = format!("kiln-journal-{POOL}");
+    world.create::<ConfigMap>(&serde_json::json!({"metadata": {"name": name}, "data": {"journal.jsonl": journal}}));
+    journal
+}
+
+#[test]
+fn journal_that_an_older_kiln_filled_is_shown_and_repaired() {
+    let world = World::instant(SMALL);
+    assert_golden("repair-nothing.txt", &world.exits_with(0, &["repair"]).stdout);
+    let full = filled_journal(&world, 2);
+    assert_golden("repair.txt", &world.exits_with(0, &["repair"]).stdout);
+    assert_eq!(world.journal(), full, "nothing was changed");
+    let shown = world.exits_with(0, &["repair", "--output", "json"]).json();
+    assert_eq!((&shown["pools"][0]["done"], &shown["pools"][0]["bytesBefore"]), (&false.into(), &full.len().into()));
+
+    assert_golden("repaired.txt", &world.exits_with(0, &["repair", "--target-vmss", POOL, "--yes"]).stdout);
+    let repaired = world.journal();
+    assert!(repaired.len() < full.len() / 2 && !repaired.contains("accepted"), "{} bytes", repaired.len());
+    let history = world.exits_with(0, &["history", "--output", "json"]).json();
+    assert!(history["pools"][0]["runs"].as_array().is_some_and(|runs| runs.len() > 20), "{history}");
+    let again = world.exits_with(0, &["repair", "--yes"]);
+    assert!(again.stdout.contains("nothing to repair"), "{again}");
+    assert_eq!(world.journal(), repaired);
+}
+
+#[test]
+fn full_journal_of_an_older_schema_is_repaired_for_the_kiln_that_wrote_it() {
+    let world = World::instant(SMALL);
+    let full = filled_journal(&world, 1);
+    world.exits_with(0, &["repair", "--yes"]);
+    let repaired = world.journal();
+    assert!(repaired.len() < full.len() / 2 && repaired.contains("\"schema\":1"), "{} bytes", repaired.len());
+    assert!(repaired.lines().all(|line| full.contains(line)), "the remaining entries are unchanged");
+}
+
+/// A run can write to a journal that an older kiln filled, without a repair.
+#[test]
+fn run_makes_room_in_a_journal_that_an_older_kiln_filled() {
+    let world = World::instant(SMALL);
+    filled_journal(&world, 2);
+    world.exits_with(0, &["update", "--target-node", &World::donor()]);
+    assert!(world.journal().len() < 480 * 1024, "{} bytes", world.journal().len());
+}
+
 #[test]
 fn version_whose_canary_fails_is_rejected() {
     let world = SMALL.replace("{patched: true}", "{patched: true, defects: [cloneNeverReady]}");

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -239,6 +242,32 @@ impl World {
         map.and_then(|map| map.data).and_then(|mut data| data.remove("journal.jsonl")).unwrap_or_default()
     }
 
+    /// Counts the writes of the pool's journal from now on, as the API server reports them.
+    pub(crate) fn watch_journal(&self) -> JournalWatch {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+        let list = self.runtime.block_on(api.list(&ListParams::default())).expect("an answer");
+        let from = list.metadata.resource_version.unwrap_or_default();
+        let (count, closed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (writes, ended) = (count.clone(), closed.clone());
+        self.runtime.spawn(async move {
+            let events = api.watch(&WatchParams::default(), &from).await.expect("a watch");
+            let mut events = std::pin::pin!(events);
+            let name = format!("kiln-journal-{POOL}");
+            while let Some(event) = events.next().await {
+                let (WatchEvent::Added(map) | WatchEvent::Modified(map)) = event.expect("an event") else { continue };
+                if map.metadata.name.as_ref() != Some(&name) {
+                    continue;
+                }
+                writes.fetch_add(1, Ordering::Relaxed);
+                let text = map.data.unwrap_or_default().remove("journal.jsonl").unwrap_or_default();
+                if text.lines().last().is_some_and(|line| line.contains("\"event\":\"closed\"")) {
+                    ended.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        JournalWatch { writes: count, closed }
+    }
+
     /// Waits until a condition is true.
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
@@ -261,6 +290,26 @@ impl World {
             assert!(!annotations.contains_key(held), "{name} has {held}: {annotations:?}");
         }
         assert!(is_ready(&node), "{name} is not Ready");
+    }
+}
+
+/// See [`World::watch_journal`].
+pub(crate) struct JournalWatch {
+    writes: Arc<AtomicUsize>,
+    closed: Arc<AtomicBool>,
+}
+
+impl JournalWatch {
+    /// The number of writes until the run was closed.
+    #[track_caller]
+    pub(crate) fn count(&self) -> usize {
+        for _ in 0..600 {
+            if self.closed.load(Ordering::Relaxed) {
+                return self.writes.load(Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("the watch reported no closed run within a minute");
     }
 }
 

@@ -30,6 +30,7 @@ impl World {
                 versions: &self.versions,
                 instances: &self.instances,
                 original_saved: self.original_saved,
+                open_run: None,
             },
         )
     }
@@ -199,10 +200,27 @@ fn original_recipe_is_restored_only_if_it_was_saved() {
     let plan = world.plan(&request(RollbackTarget::Original)).unwrap();
     assert_eq!(
         plan.writes[1..],
-        [RollbackWrite::Recipe(RecipeTarget::Original), RollbackWrite::Exclude(number("2026.11.15"))]
+        [RollbackWrite::Exclude(number("2026.11.15")), RollbackWrite::Recipe(RecipeTarget::Original)]
     );
     world.original_saved = false;
     assert!(matches!(world.plan(&request(RollbackTarget::Original)), Err(Error::NoOriginal { .. })));
+}
+
+#[test]
+fn rejected_version_is_excluded_before_the_original_recipe_is_restored_and_the_rollback_can_be_repeated() {
+    for versions in [&["2026.11.15"][..], &["2026.11.08", "2026.11.15"]] {
+        let mut world = world(versions);
+        let plan = world.plan(&request(RollbackTarget::Original)).unwrap();
+        // The cloud refuses to restore the recipe, the last write.
+        world.write(&plan, plan.writes.len() - 1);
+        assert_ne!(world.new_nodes(), NewNodes::Latest(number("2026.11.15")), "new nodes still get the rejected version");
+        let again = world.plan(&request(RollbackTarget::Original)).unwrap();
+        assert_eq!(again.rejected, Vec::<VersionNumber>::new(), "no further version is rejected");
+        assert_eq!(again.writes[1..], [RollbackWrite::Recipe(RecipeTarget::Original)]);
+        world.write(&again, 9);
+        assert_eq!(rejected_numbers(&world.definition.tags), BTreeSet::from([number("2026.11.15")]));
+        assert!(matches!(world.plan(&request(RollbackTarget::Original)), Err(Error::AlreadyThere(_))));
+    }
 }
 
 #[test]
@@ -268,7 +286,10 @@ proptest! {
         for at in 0..plan.writes.len() {
             let one = RollbackPlan { writes: vec![plan.writes[at].clone()], ..plan.clone() };
             world.write(&one, 1);
-            prop_assert!(before == NewNodes::NothingUsable || world.new_nodes() != NewNodes::NothingUsable, "after {}", plan.writes[at]);
+            // Only without another version: the rejected one is excluded before the original recipe is restored.
+            let between = to == RollbackTarget::Original && matches!(plan.writes[at], RollbackWrite::Exclude(_));
+            let nothing = world.new_nodes() == NewNodes::NothingUsable;
+            prop_assert!(before == NewNodes::NothingUsable || between || !nothing, "after {}", plan.writes[at]);
         }
         match world.new_nodes() {
             NewNodes::Latest(gets) | NewNodes::Pinned(gets) => prop_assert_eq!(gets.to_string(), plan.new_nodes_get.clone()),

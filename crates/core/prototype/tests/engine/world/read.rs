@@ -40,6 +40,7 @@ impl World {
                 observed.instances = Some(self.machines.iter().map(|(id, machine)| instance(*id, machine)).collect());
             }
             Fact::Canary => observed.canary = Some(self.canary_view()),
+            Fact::Rejections(step) => observed.rejections = Some((step, self.definition.clone())),
         }
         Ok(())
     }
@@ -53,7 +54,13 @@ impl World {
             // The list lacks the replication state, so each incomplete version is read as well.
             Fact::Versions => 1 + u32::try_from(self.unfinished()).unwrap(),
             Fact::Canary => 1 + u32::from(self.canary.is_some()),
-            Fact::Pool | Fact::Gallery | Fact::Definition | Fact::Snapshot | Fact::Instance | Fact::Instances => 1,
+            Fact::Pool
+            | Fact::Gallery
+            | Fact::Definition
+            | Fact::Rejections(_)
+            | Fact::Snapshot
+            | Fact::Instance
+            | Fact::Instances => 1,
         }
     }
 
