@@ -8,6 +8,6 @@ mod provider_id;
 mod ready;
 mod registration;
 
-pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, NodeHold};
+pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, LOAD_BALANCER_LABEL, NodeHold};
 pub use provider_id::{BadProviderId, ProviderId};
 pub use ready::ReadyWhen;
