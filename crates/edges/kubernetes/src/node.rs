@@ -6,7 +6,6 @@ mod find;
 mod hold;
 mod hold_driver;
 mod ready;
-mod registration;
 
 pub use hold::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, LOAD_BALANCER_LABEL, NodeHold};
 pub use ready::ReadyWhen;

@@ -112,19 +112,15 @@ impl<F: Factory> Runner<'_, F> {
     }
 
     /// A pause that ends when the canary's node is Ready. The node is cordoned as soon as it registers.
-    async fn until_canary(&mut self, pause: Duration) {
-        if self.canary.is_none() {
-            let instances = self.context.factory.instances(self.run.header.canary.pool()).await;
-            self.canary = instances.ok().and_then(|all| all.into_iter().next()).map(|instance| instance.node_name);
-        }
-        let Some(canary) = &self.canary else { return self.pause(pause).await };
+    async fn until_canary(&self, pause: Duration) {
+        let cluster = &self.context.cluster;
         let watched = async {
-            if let Ok(node) = canary.parse() {
-                let cluster = &self.context.cluster;
-                let born = cluster.cordon_on_registration(&node, &self.owner, pause).await;
-                if born.is_ok() && cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
-                    return;
-                }
+            let registered = cluster.wait_for_node_change(self.run.header.canary.pool(), &[], pause).await;
+            if registered.is_ok()
+                && let Ok(Some(node)) = self.cordon_canary().await
+                && cluster.wait_ready(&node.name, &ReadyWhen::Now, pause).await.is_ok()
+            {
+                return;
             }
             std::future::pending::<()>().await;
         };

@@ -5,6 +5,7 @@ mod clones;
 mod crash;
 mod failing;
 mod life;
+mod refresh;
 mod refusing;
 mod state;
 mod wire;

@@ -42,6 +42,8 @@ pub enum BlockerKind {
     Paused,
     /// kamino works on the same pools.
     Kamino,
+    /// kured is rebooting a node.
+    Kured,
     Permission,
     PoolOfOne,
     NotInPool,
@@ -98,7 +100,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{AllowEmptyPool, Force, Never};
 
-const TABLE: [Text; 33] = [
+const TABLE: [Text; 34] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -147,6 +149,14 @@ const TABLE: [Text; 33] = [
         Never,
         "two tools on one pool would stop each other's donors",
         "delete or suspend its jobs",
+    ),
+    text(
+        Kind::Kured,
+        "kured",
+        Never,
+        "two nodes would be away at the same time",
+        "run again when the node is back; kured keeps the lock of a node that does not return until the annotation \
+         `weave.works/kured-node-lock` of its DaemonSet is removed",
     ),
     text(
         Kind::Permission,

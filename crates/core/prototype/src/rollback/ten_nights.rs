@@ -114,6 +114,7 @@ impl Fleet {
                 own_node: None,
                 own_run: None,
                 kamino_jobs: &[],
+                kured_locks: &[],
                 missing_permissions: &[],
                 options: &RunOptions::default(),
                 today: day,

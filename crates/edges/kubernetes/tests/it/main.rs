@@ -10,7 +10,6 @@ mod hold;
 mod journal;
 mod lease;
 mod ready;
-mod registration;
 mod stores;
 mod table;
 mod tasks;

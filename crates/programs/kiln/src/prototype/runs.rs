@@ -212,6 +212,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
             failure.hint("`--target-node` expects the name of a node, as `kubectl get nodes` shows it")
         }
         Error::Interrupted { .. } => failure.hint("continue with `kiln prototype resume`"),
+        Error::Unmatched { .. } => failure.hint(
+            "check `kubectl get nodes -o custom-columns=NAME:.metadata.name,ID:.spec.providerID`; repair or delete these \
+             instances, or use `--all-at-once`, which deletes without a drain",
+        ),
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));
