@@ -69,8 +69,10 @@ yes
 {{- end -}}
 {{- $arguments = concat $arguments (list
   "--new-updated-nodes" (int64 $kamino.newUpdatedNodes | toString)
-  "--grace-period" (int64 $kamino.drain.gracePeriod | toString)
   "--max-history" (int64 $kamino.imageHistory | toString)) -}}
+{{- if not (kindIs "invalid" $kamino.drain.gracePeriod) -}}
+{{- $arguments = concat $arguments (list "--grace-period" (int64 $kamino.drain.gracePeriod | toString)) -}}
+{{- end -}}
 {{- $flags := dict
   "--force" $kamino.drain.force
   "--no-canary" (not $kiln.canary)

@@ -50,6 +50,10 @@ pub enum Error {
     /// The operation was requested to stop.
     #[error("stopped: {0}")]
     Stopped(String),
+    #[error(
+        "cannot refresh: no Node has the provider ID of {instances}, which may be running pods and cannot be drained"
+    )]
+    Unmatched { instances: String },
     #[error("{0}")]
     Refresh(String),
 }

@@ -13,6 +13,7 @@
 
 mod context;
 pub mod detect;
+mod drain;
 mod error;
 mod event;
 mod inspector;

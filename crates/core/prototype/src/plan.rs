@@ -237,11 +237,15 @@ fn names_definition(image: &ImageSource, input: PlanInput<'_>) -> bool {
 }
 
 fn drain(options: &RunOptions) -> String {
-    let grace = options.grace_seconds;
+    let grace = match options.grace_seconds {
+        None => "each pod's own grace period".to_owned(),
+        Some(0) => "no grace period".to_owned(),
+        Some(seconds) => format!("{seconds} s for each pod"),
+    };
     if options.force {
-        format!("drain it with {grace} s for each pod, then force-delete the remaining pods")
+        format!("drain it with {grace}, then force-delete the remaining pods")
     } else {
-        format!("drain it with {grace} s for each pod; the run ends if pods remain")
+        format!("drain it with {grace}; the run ends if pods remain")
     }
 }
 

@@ -28,8 +28,8 @@ name! {
 pub struct RunOptions {
     /// How many usable versions to keep.
     pub max_history: MaxHistory,
-    /// Seconds that each pod has to terminate when the donor is drained.
-    pub grace_seconds: u32,
+    /// Seconds that each pod has to terminate when the donor is drained, 0 for none; by default each pod's own grace period.
+    pub grace_seconds: Option<u32>,
     /// Force-delete pods that a drain leaves.
     pub force: bool,
     /// Accept that the donor is its pool's only node.
@@ -78,7 +78,7 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             max_history: MaxHistory::default(),
-            grace_seconds: 300,
+            grace_seconds: None,
             force: false,
             allow_empty_pool: false,
             allow_managed_pool: false,

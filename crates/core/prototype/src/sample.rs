@@ -99,10 +99,12 @@ pub(crate) fn disk() -> OsDisk {
     }
 }
 
+/// An instance, with the number in its host name in upper case, as Azure writes it.
 pub(crate) fn instance(id: u32, runs: ImageSource) -> Instance {
     let id = id.to_string().parse().unwrap();
+    let number = node_name_of(&pool().name, &id).unwrap()[pool().name.as_str().len()..].to_ascii_uppercase();
     Instance {
-        node_name: node_name_of(&pool().name, &id).unwrap(),
+        node_name: format!("{}{number}", pool().name),
         vm_id: format!("vm-{id}"),
         id,
         power: PowerState::Running,
@@ -173,10 +175,15 @@ pub(crate) fn inspection() -> Inspection {
     }
 }
 
+pub(crate) fn provider_id(id: u32) -> String {
+    let group = format!("azure:///subscriptions/5f0c/resourceGroups/{GROUP}/providers/Microsoft.Compute");
+    format!("{group}/virtualMachineScaleSets/{}/virtualMachines/{id}", pool().name)
+}
+
 pub(crate) fn node(id: u32) -> Node {
     let name = node_name_of(&pool().name, &id.to_string().parse().unwrap()).unwrap();
     Node {
-        provider_id: Some(format!("azure:///{}/{id}", pool().name)),
+        provider_id: Some(provider_id(id)),
         labels: tags([("kubernetes.io/role", "agent"), ("kubernetes.azure.com/cluster", GROUP)]),
         annotations: tags([("last-patch", "2026-11-15T03:00:00Z")]),
         readiness: Readiness::Ready,

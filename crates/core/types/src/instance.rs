@@ -12,7 +12,7 @@ use crate::tags::Tags;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Instance {
     pub id: InstanceId,
-    /// Its host name, which is also its node's name.
+    /// Its host name. Its node may have another name, see [`Node::is_instance`](crate::Node::is_instance).
     pub node_name: String,
     /// The id in its firmware.
     pub vm_id: String,

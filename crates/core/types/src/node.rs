@@ -5,7 +5,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::name::NodeName;
+use crate::name::{InstanceId, NodeName, PoolName};
+use crate::provider_id::ProviderId;
 use crate::taint::Taint;
 
 /// Keys that mark control-plane nodes, as labels and as taints: `master` at first, `control-plane` since Kubernetes 1.20.
@@ -104,6 +105,12 @@ impl Node {
             revision: String::new(),
             held_by: None,
         }
+    }
+
+    /// Whether it runs on this instance of a pool, by its provider ID. Names say nothing about it: Azure writes the number in a host name
+    /// with upper-case letters, and a kubelet with `--hostname-override` has any name.
+    pub fn is_instance(&self, pool: &PoolName, instance: &InstanceId) -> bool {
+        ProviderId::from_node(self).is_some_and(|id| id.is_instance(pool, instance))
     }
 
     /// Whether its condition `Ready` is true.

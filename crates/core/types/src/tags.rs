@@ -17,7 +17,7 @@ pub const RECIPE_TAG: &str = "kiln-recipe";
 /// See [`RECIPE_TAG`].
 pub const RECIPE_OF_IMAGE: &str = "image";
 
-/// On a scale set that is being refreshed: how many nodes it had when the refresh began, for a later process that continues it.
+/// On a scale set that is being refreshed: how many nodes it ends with, and the budget, for a later process that continues it.
 pub const REFRESH_TAG: &str = "kiln-refresh";
 
 /// On the scale set of a canary: the pool whose recipe it uses. A scale set without this tag is never deleted.

@@ -13,6 +13,7 @@ mod outcome;
 mod pod;
 mod progress;
 mod tracker;
+mod volumes;
 
 pub use decide::{BlockReason, EvictionDecision, Flags, SkipReason, decide};
 pub use driver::{DrainOptions, Drained};

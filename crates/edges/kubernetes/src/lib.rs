@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod journal;
 mod kamino;
+mod kured;
 mod lease;
 mod list;
 mod name;
@@ -34,13 +35,11 @@ pub use error::{ApiStatus, Error};
 pub use event::{EventKind, NodeEvent};
 pub use journal::{JOURNAL_LIMIT, JOURNAL_RESERVE, Journal, JournalStore, Room};
 pub use kamino::{KaminoJob, KaminoJobKind};
-pub use kiln_types::{BadName, Jitter};
+pub use kiln_types::{BadName, BadProviderId, Jitter, ProviderId};
+pub use kured::{KURED_LOCK_ANNOTATION, KuredLock};
 pub use lease::{LeaseTerm, PoolLease};
 pub use name::{Namespace, NodeName, Owner};
-pub use node::{
-    AUTOSCALER_ANNOTATION, BadProviderId, EXCLUDE_FROM_LOAD_BALANCERS, HOLD_ANNOTATION, HoldScope, NodeHold,
-    ProviderId, ReadyWhen,
-};
+pub use node::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, LOAD_BALANCER_LABEL, NodeHold, ReadyWhen};
 pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
 pub use request::{Cluster, ClusterOptions, WallClock};
 pub use task::{

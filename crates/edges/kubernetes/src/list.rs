@@ -25,6 +25,20 @@ impl Cluster {
     where
         K: Clone + Debug + DeserializeOwned,
     {
+        self.list_at(action, api, params, keep).await.map(|(kept, _)| kept)
+    }
+
+    /// Like [`Self::list_all`], with the revision of the list, at which a watch can start.
+    pub(crate) async fn list_at<K, T>(
+        &self,
+        action: &str,
+        api: &Api<K>,
+        params: &ListParams,
+        keep: impl Fn(K) -> Result<Option<T>, Error>,
+    ) -> Result<(Vec<T>, String), Error>
+    where
+        K: Clone + Debug + DeserializeOwned,
+    {
         let first = || params.clone().limit(PAGE);
         let deadline = Instant::now() + RETRY_FOR;
         let mut kept = Vec::new();
@@ -44,7 +58,7 @@ impl Cluster {
             }
             match list.metadata.continue_ {
                 Some(token) if !token.is_empty() => page = page.continue_token(&token),
-                _ => return Ok(kept),
+                _ => return Ok((kept, list.metadata.resource_version.unwrap_or_default())),
             }
         }
     }

@@ -33,16 +33,17 @@ const fn on(
     Permission { scope, group, resource, verb, needed_to }
 }
 
-/// Every permission, in the order of the manifest.
-pub const PERMISSIONS: [Permission; 25] = [
+/// Every permission that is always needed, in the order of the manifest.
+pub const PERMISSIONS: [Permission; 27] = [
     on(Scope::Cluster, "", "nodes", "get", "read a node before it is held or released"),
     on(Scope::Cluster, "", "nodes", "list", "find a node by its provider id, and those of a pool"),
     on(Scope::Cluster, "", "nodes", "watch", "wait until a node is ready"),
     on(Scope::Cluster, "", "nodes", "patch", "hold and release a node"),
     on(Scope::Cluster, "", "pods", "list", "list the pods of a node that is drained"),
-    on(Scope::Cluster, "", "pods", "delete", "force a drain past budgets, and remove inspection pods"),
     on(Scope::Cluster, "", "pods/eviction", "create", "evict pods in a drain"),
     on(Scope::Cluster, "apps", "daemonsets", "get", "detect pods whose DaemonSet no longer exists"),
+    on(Scope::Cluster, "apps", "daemonsets", "list", "detect that kured is rebooting a node"),
+    on(Scope::Cluster, "storage.k8s.io", "volumeattachments", "list", "wait until the volumes of a node are detached"),
     on(Scope::Cluster, "batch", "cronjobs", "list", "detect kamino's schedules"),
     on(Scope::Cluster, "batch", "jobs", "list", "detect running jobs of kamino"),
     on(Scope::Cluster, "events.k8s.io", "events", "create", "record events on a node"),
@@ -56,6 +57,7 @@ pub const PERMISSIONS: [Permission; 25] = [
     on(Scope::Namespace, "", "configmaps", "delete", "delete the record of a pruned image version"),
     on(Scope::Namespace, "", "pods", "get", "wait for an inspection pod"),
     on(Scope::Namespace, "", "pods", "create", "create inspection pods"),
+    on(Scope::Namespace, "", "pods", "delete", "remove inspection pods"),
     on(Scope::Namespace, "", "pods/log", "get", "read the findings of an inspection pod"),
     on(
         Scope::Namespace,
@@ -67,6 +69,10 @@ pub const PERMISSIONS: [Permission; 25] = [
     on(Scope::Namespace, "", "secrets", "create", "save the original recipe of a pool"),
     on(Scope::Namespace, "", "secrets", "delete", "delete the custom data that an inspection found"),
 ];
+
+/// What `--force` needs in addition. Pods can be deleted past their budgets with it, so it is granted only on request.
+pub const FORCE_PERMISSIONS: [Permission; 1] =
+    [on(Scope::Cluster, "", "pods", "delete", "delete pods that a drain leaves")];
 
 /// The manifest that grants these permissions to the service account `kiln` of a namespace.
 pub fn manifest(namespace: &str, permissions: &[Permission]) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use kiln_kubernetes::rbac::{PERMISSIONS, Scope};
+use kiln_kubernetes::rbac::{FORCE_PERMISSIONS, PERMISSIONS, Scope};
 use kiln_types::{AccessScope, Factory, Grant, NeededFor, PoolName, allowances};
 use serde::Serialize;
 
@@ -50,10 +50,14 @@ impl AccessReport {
     }
 }
 
+/// The option that needs [`FORCE_PERMISSIONS`].
+pub(crate) const FORCE: &str = "`--force`";
+
 /// Checks each permission that a run on these pools needs.
 pub async fn check_access<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<AccessReport, Error> {
     let mut rows = azure(context, names).await?;
-    for mut access in context.cluster.check_access(&context.namespace, &PERMISSIONS).await? {
+    let permissions = [PERMISSIONS.as_slice(), FORCE_PERMISSIONS.as_slice()].concat();
+    for mut access in context.cluster.check_access(&context.namespace, &permissions).await? {
         let permission = access.permission;
         // A server without the Job API grants nothing on Jobs and has none of kamino's.
         if !access.allowed && permission.group == "batch" && context.cluster.kamino_jobs().await.is_ok() {
@@ -65,7 +69,7 @@ pub async fn check_access<F: Factory>(context: &Context<F>, names: &[PoolName]) 
             action: format!("{} {}{group}", permission.verb, permission.resource),
             at: (permission.scope == Scope::Namespace).then(|| context.namespace.to_string()),
             needed_to: permission.needed_to.to_owned(),
-            only_for: None,
+            only_for: FORCE_PERMISSIONS.contains(&permission).then(|| FORCE.to_owned()),
             allowed: access.allowed,
             reason: access.reason,
         });

@@ -6,6 +6,7 @@ mod history;
 mod plan;
 mod status;
 
+pub(crate) use access::FORCE;
 pub use access::{AccessReport, AccessRow, Side, check_access};
 pub use diff::compare;
 pub use history::{PoolHistory, RunSummary, StepSummary, history};

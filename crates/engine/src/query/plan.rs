@@ -78,6 +78,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &RunRequest, inspec
             own_node: None,
             own_run: None,
             kamino_jobs: &[],
+            kured_locks: &[],
             missing_permissions: &[],
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),

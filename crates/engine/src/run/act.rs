@@ -1,33 +1,24 @@
 //! Acting: one request to the cloud or the cluster, recorded before and after.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
+use kiln_kubernetes::drain::DrainError;
 use kiln_kubernetes::{EventKind, HoldScope, NodeEvent, OriginalRecipe, OriginalStore, VersionRecords};
 use kiln_prototype::action::Action;
 use kiln_prototype::decide::event_after_action;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::journal::{Memo, StepFailure};
+use kiln_prototype::run::Header;
 use kiln_prototype::step::Step;
 use kiln_types::{
     Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, SavedExtension, Secret, VersionNumber,
 };
-use tokio::sync::mpsc::unbounded_channel;
 
 use super::Runner;
 use super::preflight::canary_secrets;
+use crate::drain::{BALANCERS_WITHIN, Drain};
 use crate::error::{Error, cloud_failure, cluster_failure};
 use crate::event::RunEventKind;
-
-/// As in kamino, a drain may take three times the grace period of a pod.
-pub(crate) const GRACES_PER_DRAIN: u32 = 3;
-
-/// Even without a grace period an eviction needs time to be answered.
-pub(crate) const MIN_DRAIN: Duration = Duration::from_mins(1);
-
-/// A pod without a grace period is gone as soon as its kubelet notices, unless a finalizer keeps it.
-pub(crate) const FORCED_WITHIN: Duration = Duration::from_mins(1);
 
 /// How much of the lease must be left when a request without a precondition is sent, and another process must not act in that time.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
@@ -51,6 +42,10 @@ impl<F: Factory> Runner<'_, F> {
         }
         if let Action::PowerOff(_) = action {
             self.store_facts().await;
+            if let Err(failure) = self.wait_for_balancers_and_volumes().await {
+                self.emit(RunEventKind::Acted { step }).await;
+                return self.fail(step, failure).await;
+            }
         }
         if let Action::PowerOff(_) | Action::Start = action {
             // Azure has no precondition for these, and inspecting the donor takes a while.
@@ -143,42 +138,21 @@ impl<F: Factory> Runner<'_, F> {
     }
 
     async fn drain(&mut self) -> Acted {
-        let run_options = &self.run.header.options;
-        let flags =
-            Flags { force: run_options.force, delete_emptydir_data: true, ignore_daemonsets: true, ..Flags::default() };
-        let within = Duration::from_secs((run_options.grace_seconds * GRACES_PER_DRAIN).into()).max(MIN_DRAIN);
-        let mut options = DrainOptions::new(flags, within);
-        options.grace = NonZeroU32::new(run_options.grace_seconds).map(NonZeroU32::get);
-        let force = run_options.force;
-        let (sender, mut progress) = unbounded_channel();
-        let cluster = self.context.cluster.clone();
-        let node = self.node.clone();
-        let drained = async {
-            let mut report = |progress| drop(sender.send(progress));
-            match cluster.drain(&node, &options, &mut report).await {
-                Err(DrainError::Remaining { pods, .. }) if force => {
-                    cluster.force_out(&node, &pods, FORCED_WITHIN, &mut report).await.map(drop)
-                }
-                drained => drained.map(drop),
-            }
-        };
-        let drained = async {
-            tokio::select! {
-                drained = drained => drained,
-                () = self.context.stop.requested() => Err(DrainError::Cancelled { node: node.clone() }),
-            }
-        };
-        tokio::pin!(drained);
-        let drained = loop {
-            tokio::select! {
-                drained = &mut drained => break drained,
-                Some(progress) = progress.recv() => self.emit(RunEventKind::Drain(progress)).await,
-            }
-        };
-        while let Ok(progress) = progress.try_recv() {
-            self.emit(RunEventKind::Drain(progress)).await;
-        }
+        let Header { pool, options, .. } = &self.run.header;
+        let drain = Drain { pool, run: Some(&self.run.id), node: &self.node };
+        let drained = self.context.drain(&drain, options.grace_seconds, options.force).await;
         drained.map(|()| None).map_err(|error| drain_failure(&error))
+    }
+
+    /// Waits until the donor can be stopped: its volumes are detached, and the load balancers had time to take it out.
+    async fn wait_for_balancers_and_volumes(&mut self) -> Result<(), StepFailure> {
+        let drain = Drain { pool: &self.run.header.pool, run: Some(&self.run.id), node: &self.node };
+        self.context.wait_detached(&drain).await.map_err(|error| drain_failure(&error))?;
+        let held = self.run.step(Step::HoldNode).and_then(|progress| progress.done.as_ref());
+        let held = held.map_or(self.run.header.started, |(at, _)| *at);
+        let passed = self.context.now().duration_since(held).try_into().unwrap_or(Duration::ZERO);
+        tokio::time::sleep(BALANCERS_WITHIN.saturating_sub(passed)).await;
+        Ok(())
     }
 
     async fn install_first_boot(&mut self) -> Acted {

@@ -38,7 +38,6 @@ pub use auto::{AutoRequest, PARALLEL, PoolOutcome, PoolReport, auto_update};
 pub use report::{RunEnd, RunReport};
 pub use request::{LEASE, RunRequest};
 
-pub(crate) use act::{FORCED_WITHIN, GRACES_PER_DRAIN, MIN_DRAIN};
 pub(crate) use instance_ref::InstanceRef;
 pub(crate) use journal::JOURNAL_BUDGET;
 pub(crate) use preflight::PreflightFacts;

@@ -112,7 +112,7 @@ impl<F: Factory> Runner<'_, F> {
     async fn canary_node(&mut self) -> Result<CanaryView, StepFailure> {
         let mut view = CanaryView::default();
         let Some(CanaryNode { name, registered }) = self.canary.clone() else { return Ok(view) };
-        match self.cordon_canary(&name).await? {
+        match self.cordon_canary().await? {
             None => view.pending = format!("node `{name}` has not registered"),
             Some(node) => {
                 view.ready = node.is_ready();
@@ -124,14 +124,12 @@ impl<F: Factory> Runner<'_, F> {
         Ok(view)
     }
 
-    /// Cordons the canary's node once it has registered, and keeps load balancers from sending it traffic.
-    async fn cordon_canary(&self, name: &str) -> Result<Option<Node>, StepFailure> {
-        let Ok(name) = name.parse::<NodeName>() else { return Ok(None) };
-        match self.context.cluster.hold(&name, &self.owner, HoldScope::CORDON).await {
-            Ok(node) => {
-                let excluded = self.context.cluster.exclude_from_load_balancers(&node).await;
-                excluded.map(|()| Some(node)).map_err(|error| cluster_failure(&error))
-            }
+    /// Cordons the canary's node once it has registered. It is the only node of its scale set, whatever it is called.
+    pub(super) async fn cordon_canary(&self) -> Result<Option<Node>, StepFailure> {
+        let nodes = self.context.cluster.nodes_of(self.run.header.canary.pool()).await;
+        let Some(node) = nodes.map_err(|error| cluster_failure(&error))?.pop() else { return Ok(None) };
+        match self.context.cluster.hold(&node.name, &self.owner, HoldScope::CORDON).await {
+            Ok(node) => Ok(Some(node)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(cluster_failure(&error)),
         }

@@ -20,7 +20,7 @@ use super::header::owner_of;
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::RunEventKind;
-use crate::query::{AccessRow, Side, check_access};
+use crate::query::{AccessRow, FORCE, Side, check_access};
 
 /// Everything that was read for the preflight check, and its result.
 pub(crate) struct PreflightFacts {
@@ -66,9 +66,11 @@ impl PreflightFacts {
             None => (Vec::new(), Vec::new()),
         };
         let kamino_jobs = context.cluster.kamino_jobs().await?;
+        let missing_permissions = missing_permissions(context, &pool, options.force).await?;
         let surroundings = Surroundings {
             kamino_jobs: kamino_jobs.iter().map(ToString::to_string).collect(),
-            missing_permissions: missing_permissions(context, &pool).await?,
+            kured_locks: kured_locks(context, &missing_permissions).await?,
+            missing_permissions,
             original_saved: original_saved(context, &pool, &definition_name).await?,
             contents: contents(context, &pool, &definitions).await?,
         };
@@ -131,6 +133,7 @@ impl PreflightFacts {
             own_node: context.own_node.as_ref().map(NodeName::as_str),
             own_run: Some(run.as_str()),
             kamino_jobs: &surroundings.kamino_jobs,
+            kured_locks: &surroundings.kured_locks,
             missing_permissions: &surroundings.missing_permissions,
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
@@ -151,6 +154,7 @@ impl PreflightFacts {
 /// The facts that are read once and do not depend on the donor.
 struct Surroundings {
     kamino_jobs: Vec<String>,
+    kured_locks: Vec<String>,
     missing_permissions: Vec<String>,
     original_saved: bool,
     contents: Vec<VersionFacts>,
@@ -189,14 +193,24 @@ async fn read_definitions<F: Factory>(
 }
 
 /// The permissions that the run lacks. Where kiln may not read its permissions, the run's own requests will tell.
-async fn missing_permissions<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Vec<String>, Error> {
+async fn missing_permissions<F: Factory>(context: &Context<F>, pool: &Pool, force: bool) -> Result<Vec<String>, Error> {
     let report = check_access(context, std::slice::from_ref(&pool.name)).await?;
     let counts = |row: &&AccessRow| match row.side {
         Side::Azure => row.reason.is_empty(),
         // Listing kamino's jobs has just succeeded: it is allowed, or the server does not have this kind.
         Side::Kubernetes => row.action.rsplit_once('.').is_none_or(|(_, group)| group != "batch"),
     };
-    Ok(report.missing().filter(counts).map(|row| row.action.clone()).collect())
+    let forced = |row: &&AccessRow| !row.allowed && force && row.only_for.as_deref() == Some(FORCE);
+    let missing = report.missing().chain(report.rows.iter().filter(forced));
+    Ok(missing.filter(counts).map(|row| row.action.clone()).collect())
+}
+
+/// kured's locks. Where they may not be read, the missing permission is a blocker of its own.
+async fn kured_locks<F: Factory>(context: &Context<F>, missing: &[String]) -> Result<Vec<String>, Error> {
+    match context.cluster.kured_locks().await {
+        Err(error) if error.is_forbidden() && !missing.is_empty() => Ok(Vec::new()),
+        locks => Ok(locks?.iter().map(ToString::to_string).collect()),
+    }
 }
 
 /// Whether the original recipe is saved, or there is none because the pool already uses its image definition.

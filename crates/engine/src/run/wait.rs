@@ -113,28 +113,25 @@ impl<F: Factory> Runner<'_, F> {
 
     /// A pause that ends when the canary's node is Ready. The node is cordoned as soon as it registers.
     async fn until_canary(&mut self, pause: Duration) {
-        if self.canary.is_none() {
-            let instances = self.context.factory.instances(self.run.header.canary.pool()).await;
-            let instance = instances.ok().and_then(|all| all.into_iter().next());
-            self.canary = instance.map(|instance| CanaryNode { name: instance.node_name, registered: None });
-        }
-        let Some(CanaryNode { name, mut registered }) = self.canary.clone() else { return self.pause(pause).await };
+        let cluster = &self.context.cluster;
+        let mut seen = None;
         let watched = async {
-            if let Ok(node) = name.parse() {
-                let cluster = &self.context.cluster;
-                if let Ok(born) = cluster.cordon_on_registration(&node, &self.owner, pause).await {
-                    registered.get_or_insert_with(|| self.context.now());
-                    // A failure is not final: the next read of the canary excludes it again.
-                    let _ = cluster.exclude_from_load_balancers(&born).await;
-                    if cluster.wait_ready(&node, &ReadyWhen::Now, pause).await.is_ok() {
-                        return;
-                    }
+            let registered = cluster.wait_for_node_change(self.run.header.canary.pool(), &[], pause).await;
+            if registered.is_ok()
+                && let Ok(Some(node)) = self.cordon_canary().await
+            {
+                seen = Some(CanaryNode { name: node.name.to_string(), registered: Some(self.context.now()) });
+                if cluster.wait_ready(&node.name, &ReadyWhen::Now, pause).await.is_ok() {
+                    return;
                 }
             }
             std::future::pending::<()>().await;
         };
         // Everything is read again afterwards.
         let _ = timeout(pause, watched).await;
-        self.canary = Some(CanaryNode { name, registered });
+        if let Some(seen) = seen {
+            let known = self.canary.get_or_insert(seen.clone());
+            known.registered = known.registered.or(seen.registered);
+        }
     }
 }

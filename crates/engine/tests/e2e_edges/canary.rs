@@ -1,7 +1,7 @@
 //! What a canary gets of its pool, and what it says about its version.
 
 use kiln_engine::{AutoRequest, PARALLEL, PoolOutcome, RunEnd, auto_update, update};
-use kiln_kubernetes::EXCLUDE_FROM_LOAD_BALANCERS;
+use kiln_kubernetes::LOAD_BALANCER_LABEL;
 use kiln_prototype::donor::DonorRules;
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
@@ -198,7 +198,7 @@ async fn canary_has_the_tags_of_pool_and_run_and_its_node_is_in_no_load_balancer
         assert_eq!((tag("team"), tag("cost-centre")), (Some("ml"), Some("7")), "{:?}", canary.tags);
         let nodes = world.cluster().all_nodes().await.unwrap();
         let node = nodes.iter().find(|node| node.name.as_str().starts_with("kiln-canary-")).unwrap();
-        assert!(node.cordoned && node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS), "{node:?}");
+        assert!(node.cordoned && node.labels.contains_key(LOAD_BALANCER_LABEL), "{node:?}");
     })
     .await;
     assert_completed(&end);

@@ -9,6 +9,7 @@ mod journal;
 mod large;
 mod life;
 mod live;
+mod refresh;
 mod refusing;
 mod rollback;
 mod settings;

@@ -145,8 +145,9 @@ impl World {
             secret: Secret::new(spec.clients[0].client_secret.clone()),
         });
         let sim = self.sim.clone();
-        let http: Arc<dyn azure_core::http::HttpClient> =
-            Arc::new(InProcess::new(move |request| sim.arm(request).answer()));
+        let http: Arc<dyn azure_core::http::HttpClient> = Arc::new(InProcess::new(move |request| {
+            Some(sim.arm(request).answer()?.map(|body| upper_case_host_names(&body).into()))
+        }));
         let credential = Login { cloud: cloud.clone(), identity }.credential(&http).unwrap();
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).unwrap();
         let recorder: Arc<dyn Recorder> = self.wire.clone();
@@ -230,4 +231,17 @@ pub(crate) fn version_of(image: &ImageSource) -> Option<String> {
         ImageSource::ExactVersion(_, number) => Some(number.to_string()),
         _ => None,
     }
+}
+
+/// Writes host names in upper case. Azure does that for the number of an instance, whose Node is still called in lower case.
+fn upper_case_host_names(body: &[u8]) -> Vec<u8> {
+    const FIELD: &str = "\"computerName\":\"";
+    let text = String::from_utf8_lossy(body);
+    let mut parts = text.split(FIELD);
+    let mut upper = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_at(part.find('"').unwrap_or_default());
+        upper.extend([FIELD, &name.to_ascii_uppercase(), rest]);
+    }
+    upper.into_bytes()
 }

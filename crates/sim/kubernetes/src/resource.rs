@@ -40,6 +40,7 @@ pub(crate) enum ObjectKind {
     Budget,
     DaemonSet,
     ReplicaSet,
+    VolumeAttachment,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +78,7 @@ const PLAIN: Resource = Resource {
 use Subresource::{Binding, Eviction, Status};
 
 /// All resources, in discovery order.
-pub(crate) static RESOURCES: [Resource; 11] = [
+pub(crate) static RESOURCES: [Resource; 12] = [
     PLAIN,
     Resource {
         object_kind: ObjectKind::Event,
@@ -183,10 +184,23 @@ pub(crate) static RESOURCES: [Resource; 11] = [
         unconditional_update: false,
         ..PLAIN
     },
+    Resource {
+        object_kind: ObjectKind::VolumeAttachment,
+        group: "storage.k8s.io",
+        plural: "volumeattachments",
+        singular: "volumeattachment",
+        kind: "VolumeAttachment",
+        namespaced: false,
+        short: &[],
+        subresources: &[Status],
+        unconditional_update: false,
+        ..PLAIN
+    },
 ];
 
 /// The groups besides the core group, in discovery order.
-pub(crate) const GROUPS: [&str; 5] = ["apps", "authorization.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy"];
+pub(crate) const GROUPS: [&str; 6] =
+    ["apps", "authorization.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy", "storage.k8s.io"];
 
 impl Resource {
     pub(crate) fn find(group: &str, plural: &str) -> Option<&'static Self> {

@@ -151,7 +151,11 @@ fn known_fields(object_kind: ObjectKind) -> &'static [&'static str] {
             "reportingController",
             "type",
         ],
-        ObjectKind::ConfigMap | ObjectKind::Lease | ObjectKind::Budget | ObjectKind::DaemonSet => &[],
+        ObjectKind::ConfigMap
+        | ObjectKind::Lease
+        | ObjectKind::Budget
+        | ObjectKind::DaemonSet
+        | ObjectKind::VolumeAttachment => &[],
     }
 }
 

@@ -147,8 +147,7 @@ pub fn choose(nodes: &[Node], rules: &DonorRules, input: DonorInput<'_>) -> Choi
 }
 
 fn row(node: &Node, rules: &DonorRules, input: DonorInput<'_>) -> NodeRow {
-    let instance = input.instances.iter().find(|instance| instance.node_name == node.name.as_str());
-    let runs = instance.map(|instance| {
+    let runs = input.instance_of(node).map(|instance| {
         let version = input.definition.and_then(|definition| version_of(&instance.runs, &definition.name));
         version.map_or_else(|| describe_image(&instance.runs), ToString::to_string)
     });
@@ -230,7 +229,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{definition, instance, marketplace, node, pool, tags, version};
+    use crate::sample::{definition, instance, marketplace, node, pool, provider_id, tags, version};
 
     fn choose_of(
         nodes: &[Node],
@@ -270,7 +269,11 @@ mod tests {
 
     #[test]
     fn longest_ready_node_is_the_donor_and_every_node_is_in_the_table() {
-        let stranger = Node { name: "other-vmss000000".parse().unwrap(), ..node(0) };
+        let stranger = Node {
+            name: "other-vmss000000".parse().unwrap(),
+            provider_id: Some(provider_id(0).replace("k8s-agentpool1-26100436-vmss", "other-vmss")),
+            ..node(0)
+        };
         let nodes =
             [ready_since(0, "2026-11-15T09:00:00Z"), ready_since(1, "2026-11-15T05:00:00Z"), unpatched(2), stranger];
         let choice = choose_of(&nodes, &[version("2026.11.08")], |_| (), "");

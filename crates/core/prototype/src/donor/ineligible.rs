@@ -6,8 +6,8 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use kiln_types::{
-    ImageDefinition, ImageVersion, Instance, Node, Pool, PowerState, Provisioning, VersionNumber, VersionState,
-    instance_from_node_name,
+    ImageDefinition, ImageVersion, Instance, Node, Pool, PowerState, ProviderId, Provisioning, VersionNumber,
+    VersionState, instance_from_node_name,
 };
 use serde::{Serialize, Serializer};
 
@@ -66,7 +66,12 @@ pub struct DonorInput<'a> {
     pub now: Timestamp,
 }
 
-impl DonorInput<'_> {
+impl<'a> DonorInput<'a> {
+    /// The instance that a node runs on.
+    pub(super) fn instance_of(&self, node: &Node) -> Option<&'a Instance> {
+        self.instances.iter().find(|instance| node.is_instance(&self.pool.name, &instance.id))
+    }
+
     /// The newest version, usable or not: a patch must be newer. Rejected versions count even if they are deleted, otherwise the patch
     /// that they were created from would look new again. Versions that are not proven do not count, so that a later run uses their patch.
     pub fn newest_version(&self) -> Option<VersionNumber> {
@@ -136,8 +141,8 @@ pub(super) fn ready_for(node: &Node) -> Option<Span> {
 
 /// Every rule that a node breaks. For a node of another pool this is the only reason.
 pub fn ineligible_reasons(node: &Node, rules: &DonorRules, input: DonorInput<'_>) -> Vec<IneligibleReason> {
-    let instance = input.instances.iter().find(|instance| instance.node_name == node.name.as_str());
-    if instance.is_none() && !is_named_after(node, input.pool) {
+    let instance = input.instance_of(node);
+    if !is_in_pool(node, input.pool) {
         return vec![IneligibleReason::OtherPool];
     }
     let annotated = |key: &String| node.annotations.contains_key(key);
@@ -159,7 +164,8 @@ pub fn ineligible_reasons(node: &Node, rules: &DonorRules, input: DonorInput<'_>
     // A held node is also cordoned. One reason is enough.
     rule(node.cordoned && node.held_by.is_none(), IneligibleReason::Cordoned);
     rule(annotated(&rules.pending_reboot_annotation), IneligibleReason::PendingReboot);
-    rule(node.provider_id.as_deref().is_none_or(str::is_empty), IneligibleReason::NoProviderId);
+    let has_provider_id = node.provider_id.as_deref().is_some_and(|id| !id.is_empty());
+    rule(!has_provider_id, IneligibleReason::NoProviderId);
     match (node.is_ready(), ready_for(node)) {
         (false, _) => rule(true, IneligibleReason::NotReady),
         (true, None) => rule(true, IneligibleReason::ReadyUnknown),
@@ -169,7 +175,9 @@ pub fn ineligible_reasons(node: &Node, rules: &DonorRules, input: DonorInput<'_>
         }
     }
     reasons.extend(patch_rule(node, rules, input));
-    reasons.extend(instance_rule(instance));
+    if has_provider_id {
+        reasons.extend(instance_rule(instance));
+    }
     reasons.extend(ancestry_rule(node, instance, input));
     reasons
 }
@@ -223,9 +231,14 @@ fn ancestry_rule(node: &Node, instance: Option<&Instance>, input: DonorInput<'_>
         .map(IneligibleReason::SamePatch)
 }
 
-/// Whether a node has the pool's name, even if its instance no longer exists.
-fn is_named_after(node: &Node, pool: &Pool) -> bool {
-    instance_from_node_name(node.name.as_str()).is_ok_and(|(named, _)| named == pool.name)
+/// Whether a node belongs to the pool, even if its instance no longer exists.
+fn is_in_pool(node: &Node, pool: &Pool) -> bool {
+    if let Some(id) = ProviderId::from_node(node) {
+        return id.is_of(&pool.name);
+    }
+    // A node without a provider ID is listed with the pool that it is named after, so that the user sees the reason.
+    let named = instance_from_node_name(node.name.as_str());
+    named.is_ok_and(|(named, _)| named.as_str().eq_ignore_ascii_case(pool.name.as_str()))
 }
 
 impl fmt::Display for IneligibleReason {

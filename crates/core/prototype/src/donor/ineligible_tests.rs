@@ -2,7 +2,9 @@ use kiln_types::Readiness;
 use kiln_types::tags::REJECTED_TAG;
 
 use super::*;
-use crate::sample::{definition, exact, excluded, instance, marketplace, node, number, pool, tags, version};
+use crate::sample::{
+    definition, exact, excluded, instance, marketplace, node, number, pool, provider_id, tags, version,
+};
 
 struct World {
     pool: Pool,
@@ -49,11 +51,28 @@ fn eligible_node_breaks_no_rule() {
 }
 
 #[test]
+fn instance_is_found_by_provider_id_whatever_the_node_is_called() {
+    let at_ten = |world: &mut World| (world.node, world.instances) = (node(10), vec![instance(10, marketplace())]);
+    assert_eq!(broken(at_ten), [], "the host name ends with 00000A, the node name with 00000a");
+    let overridden = |world: &mut World| world.node.name = "worker-7.example".parse().unwrap();
+    assert_eq!(broken(overridden), [], "a kubelet with --hostname-override");
+    let upper = |world: &mut World| world.node.provider_id = Some(provider_id(0).to_ascii_uppercase());
+    assert_eq!(broken(upper), [], "Azure compares resource ids without case");
+    let misnamed = |world: &mut World| world.node.provider_id = Some(provider_id(9));
+    assert_eq!(
+        broken(misnamed),
+        [IneligibleReason::NoInstance],
+        "the name of instance 0 with the provider ID of another"
+    );
+}
+
+#[test]
 fn each_rule_of_kamino_is_checked() {
     let annotate = |world: &mut World, key: &str, value: &str| {
         world.node.annotations.insert(key.into(), value.into());
     };
-    assert_eq!(broken(|w| w.node.name = "another-vmss000000".parse().unwrap()), [IneligibleReason::OtherPool]);
+    let elsewhere = provider_id(0).replace(pool().name.as_str(), "another-vmss");
+    assert_eq!(broken(|w| w.node.provider_id = Some(elsewhere)), [IneligibleReason::OtherPool]);
     assert_eq!(
         broken(|w| {
             w.node = node(35);

@@ -72,6 +72,7 @@ fn plan_of(world: &World) -> Plan {
             own_node: None,
             own_run: None,
             kamino_jobs: &[],
+            kured_locks: &[],
             missing_permissions: &[],
             options: &world.options,
             today: "2026-11-15".parse().unwrap(),

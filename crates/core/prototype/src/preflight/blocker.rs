@@ -76,6 +76,8 @@ pub enum BlockerKind {
     Paused,
     /// kamino works on the same pools.
     Kamino,
+    /// kured is rebooting a node.
+    Kured,
     Permission,
     PoolOfOne,
     NotInPool,
@@ -144,7 +146,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 39] = [
+const TABLE: [Text; 40] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -193,6 +195,14 @@ const TABLE: [Text; 39] = [
         Never,
         "two tools on one pool would stop each other's donors",
         "delete or suspend its jobs",
+    ),
+    text(
+        Kind::Kured,
+        "kured",
+        Never,
+        "two nodes would be away at the same time",
+        "run again when the node is back; kured keeps the lock of a node that does not return until the annotation \
+         `weave.works/kured-node-lock` of its DaemonSet is removed",
     ),
     text(
         Kind::Permission,

@@ -111,11 +111,12 @@ fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         Ok(Ok(JoinMode::Recipe)) => None,
         _ => original,
     };
-    let (jobs, missing) = (input.kamino_jobs, input.missing_permissions);
+    let (jobs, locks, missing) = (input.kamino_jobs, input.kured_locks, input.missing_permissions);
     let blockers = [
         owner(input).map(|owner| Kind::Managed.found(owner)),
         pause.map(|pause| Kind::Paused.found(format!("the pool is {pause}"))),
         when(!jobs.is_empty(), Kind::Kamino, format!("kamino is running ({})", jobs.join(", "))),
+        when(!locks.is_empty(), Kind::Kured, locks.join(", ")),
         when(!missing.is_empty(), Kind::Permission, format!("missing permissions: {}", missing.join(", "))),
         original,
         protected_settings(input),

@@ -23,6 +23,7 @@ struct World {
     canary_secrets: Result<(), String>,
     own_node: String,
     kamino: Vec<String>,
+    kured: Vec<String>,
     missing: Vec<String>,
     options: RunOptions,
     definition_name: kiln_types::DefinitionName,
@@ -42,6 +43,7 @@ fn world() -> World {
         canary_secrets: Ok(()),
         own_node: "elsewhere".into(),
         kamino: Vec::new(),
+        kured: Vec::new(),
         missing: Vec::new(),
         options: options(),
         definition_name: definition_name(),
@@ -66,6 +68,7 @@ fn report(change: impl FnOnce(&mut World)) -> PreflightReport {
         own_node: Some(&world.own_node),
         own_run: Some("r9"),
         kamino_jobs: &world.kamino,
+        kured_locks: &world.kured,
         missing_permissions: &world.missing,
         options: &world.options,
         today: "2026-11-16".parse().unwrap(),
@@ -146,6 +149,11 @@ fn todays_version_of_another_node_blocks_unless_it_is_replaced() {
 fn paused_pool_blocks_until_its_day() {
     assert_eq!(blocker(|w| w.definitions[0].tags = tags([("kiln-paused", "because=bad")])), Kind::Paused);
     assert!(report(|w| w.definitions[0].tags = tags([("kiln-paused", "after=2026-11-16; because=bad")])).is_clear());
+}
+
+#[test]
+fn lock_of_kured_blocks() {
+    assert_eq!(blocker(|w| w.kured.push("kured is rebooting node `n`".into())), Kind::Kured);
 }
 
 #[test]

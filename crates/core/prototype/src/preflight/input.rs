@@ -42,6 +42,8 @@ pub struct PreflightInput<'a> {
     pub own_run: Option<&'a str>,
     /// kamino's running jobs, as `namespace/name`.
     pub kamino_jobs: &'a [String],
+    /// Locks that kured holds, as text.
+    pub kured_locks: &'a [String],
     pub missing_permissions: &'a [String],
     /// The options of the run, with its consents.
     pub options: &'a RunOptions,

@@ -117,6 +117,7 @@ impl Fleet {
                 own_node: None,
                 own_run: None,
                 kamino_jobs: &[],
+                kured_locks: &[],
                 missing_permissions: &[],
                 options: &options(),
                 today: day,

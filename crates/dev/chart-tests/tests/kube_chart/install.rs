@@ -129,9 +129,13 @@ fn service_account_has_exactly_the_permissions_that_kiln_needs() {
         let everywhere = PERMISSIONS.iter().filter(same).any(|two| two.scope == Scope::Cluster);
         expected.push((one.verb, one.group, one.resource, &other, everywhere));
     }
-    for (verb, resource) in
-        [("delete", "nodes"), ("create", "pods/exec"), ("list", "secrets"), ("create", "serviceaccounts/token")]
-    {
+    for (verb, resource) in [
+        ("delete", "nodes"),
+        ("delete", "pods"),
+        ("create", "pods/exec"),
+        ("list", "secrets"),
+        ("create", "serviceaccounts/token"),
+    ] {
         expected.push((verb, "", resource, &other, false));
     }
     let reviews = expected.iter().map(|(verb, group, resource, namespace, _)| {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use chart_tests::{Helm, Rendered, golden, root};
-use kiln_kubernetes::rbac::{PERMISSIONS, Scope};
+use kiln_kubernetes::rbac::{FORCE_PERMISSIONS, PERMISSIONS, Permission, Scope};
 use serde_json::{Value, json};
 
 use crate::sets::{self, rendered};
@@ -102,14 +102,16 @@ fn run_has_no_unnecessary_access_to_its_node() {
 
 #[test]
 fn rendered_roles_grant_exactly_the_permission_table() {
-    let rendered = rendered(&Helm::new(), &[]);
+    let helm = Helm::new();
+    let rule = |one: &Permission| json!({ "apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb] });
+    let forced = rendered(&helm, &[("kamino.drain.force", json!(true))]);
+    let granted = forced.one("ClusterRole")["rules"].as_array().unwrap().clone();
+    let needed = PERMISSIONS.iter().filter(|one| one.scope == Scope::Cluster).chain(&FORCE_PERMISSIONS);
+    assert_eq!(granted, needed.map(rule).collect::<Vec<Value>>(), "with `--force`");
+    let rendered = rendered(&helm, &[]);
     for (kind, scope) in [("ClusterRole", Scope::Cluster), ("Role", Scope::Namespace)] {
         let granted: Vec<Value> = rendered.one(kind)["rules"].as_array().unwrap().clone();
-        let needed: Vec<Value> = PERMISSIONS
-            .iter()
-            .filter(|one| one.scope == scope)
-            .map(|one| json!({ "apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb] }))
-            .collect();
+        let needed: Vec<Value> = PERMISSIONS.iter().filter(|one| one.scope == scope).map(rule).collect();
         assert_eq!(granted, needed, "{kind}");
         let binding = rendered.one(&format!("{kind}Binding"));
         assert_eq!(binding["roleRef"]["name"], rendered.one(kind)["metadata"]["name"]);

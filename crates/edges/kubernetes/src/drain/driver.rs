@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::time::{Instant, sleep_until};
 
-use super::decide::{Flags, SkipReason};
+use super::decide::{EvictionDecision, Flags, SkipReason, decide};
 use super::error::DrainError;
 use super::evict::RemovalMode;
 use super::outcome::EvictionOutcome;
@@ -26,6 +26,12 @@ use crate::{Cluster, Error};
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// A scheduler that has not seen the cordon yet may still bind a pod, so a node counts as drained after two clear lists this far apart.
 const SETTLE: Duration = Duration::from_millis(500);
+/// As in kamino, a drain may take three times the grace period of a pod.
+const GRACES: u32 = 3;
+/// Even without a grace period an eviction needs time to be answered.
+const SHORTEST: Duration = Duration::from_mins(1);
+/// The limit with each pod's own grace period, or longer if a pod needs it: kamino's limit with its default of 300 s.
+const WITH_OWN_GRACE: Duration = Duration::from_mins(15);
 /// A node has 110 pods by default and at most 250 on AKS, so one page holds them all.
 const PAGE: u32 = 500;
 
@@ -33,10 +39,12 @@ const PAGE: u32 = 500;
 #[derive(Debug, Clone)]
 pub struct DrainOptions {
     pub flags: Flags,
-    /// Grace period in seconds that replaces each pod's own.
+    /// Grace period in seconds that replaces each pod's own; 0 ends the pods at once.
     pub grace: Option<u32>,
     /// The timeout, after which the drain fails and names the remaining pods.
     pub within: Duration,
+    /// Extends the timeout to three times the longest grace period of the pods.
+    pub extend_to_graces: bool,
     /// The number of concurrent evictions.
     pub parallel: NonZeroUsize,
 }
@@ -47,7 +55,14 @@ impl DrainOptions {
 
     /// Options with each pod's own grace period.
     pub fn new(flags: Flags, within: Duration) -> Self {
-        Self { flags, grace: None, within, parallel: Self::PARALLEL }
+        Self { flags, grace: None, within, extend_to_graces: false, parallel: Self::PARALLEL }
+    }
+
+    /// Options with this grace period for every pod, or each pod's own, and a timeout that fits.
+    pub fn with_grace(flags: Flags, grace: Option<u32>) -> Self {
+        let within = grace
+            .map_or(WITH_OWN_GRACE, |seconds| Duration::from_secs(seconds.into()).saturating_mul(GRACES).max(SHORTEST));
+        Self { grace, extend_to_graces: grace.is_none(), ..Self::new(flags, within) }
     }
 }
 
@@ -99,7 +114,7 @@ impl<'a> Drain<'a> {
     }
 
     async fn run(mut self, progress: &mut (dyn FnMut(Progress) + Send)) -> Result<Drained, DrainError> {
-        let deadline = self.started + self.options.within;
+        let mut deadline = self.started + self.options.within;
         let (mut clear, mut began) = (false, false);
         loop {
             let pods = match self.pods().await {
@@ -110,6 +125,9 @@ impl<'a> Drain<'a> {
                 }
             };
             self.failures = 0;
+            if self.options.extend_to_graces {
+                deadline = deadline.max(self.started + self.longest_grace(&pods).saturating_mul(GRACES));
+            }
             let round = self.tracker.observe(pods, self.options.flags, self.started.elapsed());
             round.progress.into_iter().for_each(&mut *progress);
             if !round.blocked.is_empty() {
@@ -131,6 +149,12 @@ impl<'a> Drain<'a> {
             let wake = Instant::now() + if clear { SETTLE } else { POLL };
             sleep_until(if clear { wake } else { wake.min(deadline) }).await;
         }
+    }
+
+    /// The longest grace period of the pods that leave.
+    fn longest_grace(&self, pods: &[PodFacts]) -> Duration {
+        let leaves = |pod: &&PodFacts| decide(pod, self.options.flags) == EvictionDecision::Evict;
+        pods.iter().filter(leaves).map(|pod| pod.grace).max().unwrap_or_default()
     }
 
     fn remaining(&self) -> DrainError {

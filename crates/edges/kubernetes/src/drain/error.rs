@@ -66,6 +66,9 @@ pub enum DrainError {
     },
     #[error("node `{node}` is not drained after {} s: {}", after.as_secs(), remaining(pods))]
     Remaining { node: NodeName, after: Duration, pods: Vec<RemainingPod> },
+    /// The pods are gone, and volumes are still attached.
+    #[error("node `{node}` still has volumes attached after {} s: {}", after.as_secs(), volumes.join(", "))]
+    Attached { node: NodeName, after: Duration, volumes: Vec<String> },
     #[error("the drain of node `{node}` was cancelled")]
     Cancelled { node: NodeName },
     #[error(transparent)]
@@ -86,6 +89,7 @@ impl DrainError {
             Self::Remaining { pods, .. } => {
                 pods.iter().all(|remaining| !matches!(remaining.reason, RemainReason::Refused(_)))
             }
+            Self::Attached { .. } => true,
             Self::Cluster(error) => error.is_retryable(),
             Self::Blocked { .. } | Self::Cancelled { .. } | Self::StillHeld { .. } => false,
         }

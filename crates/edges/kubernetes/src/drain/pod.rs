@@ -1,6 +1,7 @@
 //! The properties of a pod that a drain depends on.
 
 use std::fmt;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -45,6 +46,8 @@ pub struct PodFacts {
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
     pub finalizers: Vec<String>,
+    /// Its own grace period.
+    pub grace: Duration,
 }
 
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
@@ -62,6 +65,7 @@ impl PodFacts {
             }
             Some(_) => Controller::Other,
         };
+        let grace = spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
         let volumes = spec.and_then(|spec| spec.volumes).unwrap_or_default();
         Self {
             id: PodId {
@@ -75,6 +79,7 @@ impl PodFacts {
             empty_dir: volumes.iter().any(|volume| volume.empty_dir.is_some()),
             terminating: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default(),
+            grace: Duration::from_secs(grace.and_then(|seconds| seconds.try_into().ok()).unwrap_or_default()),
         }
     }
 }

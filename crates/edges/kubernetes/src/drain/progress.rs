@@ -22,6 +22,8 @@ pub enum Progress {
     /// Deleted without grace period.
     Forced(PodId),
     Gone(PodId),
+    /// The pods are gone, and these volumes are not detached yet.
+    Attached(Vec<String>),
 }
 
 impl fmt::Display for Progress {
@@ -35,6 +37,7 @@ impl fmt::Display for Progress {
             Self::Unavailable(message) => write!(f, "waiting for the API server: {message}"),
             Self::Forced(pod) => write!(f, "pod {pod} is deleted without grace period"),
             Self::Gone(pod) => write!(f, "pod {pod} is gone"),
+            Self::Attached(volumes) => write!(f, "waiting for volumes to be detached: {}", volumes.join(", ")),
         }
     }
 }

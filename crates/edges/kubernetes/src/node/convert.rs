@@ -68,8 +68,9 @@ mod tests {
 
     use jiff::Timestamp;
 
+    use kiln_types::ProviderId;
+
     use super::*;
-    use crate::node::ProviderId;
 
     #[test]
     fn node_object_is_converted_completely() {

@@ -1,13 +1,12 @@
 //! Finding nodes.
 
 use k8s_openapi::api::core::v1;
-use kiln_types::{Node, PoolName};
+use kiln_types::{Node, PoolName, ProviderId};
 use kube::Api;
 use kube::api::ListParams;
 use tokio::time::Instant;
 
 use super::convert::node_from;
-use super::provider_id::ProviderId;
 use crate::name::NodeName;
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
@@ -45,14 +44,23 @@ impl Cluster {
         self.nodes_that(|_| true).await
     }
 
+    /// The nodes of a pool, with the revision of the list.
+    pub(super) async fn nodes_of_at(&self, pool: &PoolName) -> Result<(Vec<Node>, String), Error> {
+        self.nodes_that_at(|id| id.is_some_and(|id| id.is_of(pool))).await
+    }
+
     async fn nodes_that(&self, wanted: impl Fn(Option<&ProviderId>) -> bool) -> Result<Vec<Node>, Error> {
+        self.nodes_that_at(wanted).await.map(|(nodes, _)| nodes)
+    }
+
+    async fn nodes_that_at(&self, wanted: impl Fn(Option<&ProviderId>) -> bool) -> Result<(Vec<Node>, String), Error> {
         let keep = |node: v1::Node| {
             let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
             let id = id.and_then(|id| id.parse().ok());
             if wanted(id.as_ref()) { node_from(node).map(Some) } else { Ok(None) }
         };
-        let mut nodes = self.list_all("list nodes", &self.nodes(), &ListParams::default(), keep).await?;
+        let (mut nodes, at) = self.list_at("list nodes", &self.nodes(), &ListParams::default(), keep).await?;
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(nodes)
+        Ok((nodes, at))
     }
 }

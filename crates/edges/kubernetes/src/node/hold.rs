@@ -1,5 +1,7 @@
 //! Holds and releases as pure functions: from a node to the patch that holds it or restores it.
 
+use std::collections::BTreeMap;
+
 use kiln_types::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,11 +14,14 @@ pub const HOLD_ANNOTATION: &str = "kiln.dev/hold";
 /// Prevents the cluster autoscaler from removing the node.
 pub const AUTOSCALER_ANNOTATION: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 const DISABLED: &str = "true";
+/// Takes the node out of the load balancers of Services. A cordon alone has not done that since Kubernetes 1.19.
+pub const LOAD_BALANCER_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+const EXCLUDED: &str = "true";
 
 /// The parts of a node that are held. One owner can hold and release them one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HoldScope {
-    /// The node is unschedulable.
+    /// The node is unschedulable and gets no traffic from load balancers.
     pub cordon: bool,
     /// The cluster autoscaler does not scale the node down.
     pub autoscaler: bool,
@@ -36,6 +41,9 @@ pub struct NodeHold {
     /// Whether it was cordoned before; `None` when the cordon is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was_cordoned: Option<bool>,
+    /// The load balancer label before; `None` when it is not held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_balancer_was: Option<PreviousValue>,
     /// The autoscaler annotation before; `None` when it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler_was: Option<PreviousValue>,
@@ -54,12 +62,18 @@ impl NodeHold {
     }
 }
 
-/// An annotation's value before the hold.
+/// The value of an annotation or a label before the hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PreviousValue {
     Absent,
     Value(String),
+}
+
+impl PreviousValue {
+    fn read(values: &BTreeMap<String, String>, key: &str) -> Self {
+        values.get(key).map_or(Self::Absent, |value| Self::Value(value.clone()))
+    }
 }
 
 /// The next step of a hold or a release.
@@ -78,24 +92,31 @@ pub(crate) fn plan_hold(node: &Node, current: Option<NodeHold>, owner: &Owner, s
     let mut hold = match current {
         Some(hold) if hold.owner != *owner => return HoldAction::HeldBy(hold.owner),
         Some(hold) => hold,
-        None => NodeHold { owner: owner.clone(), was_cordoned: None, autoscaler_was: None },
+        None => NodeHold { owner: owner.clone(), was_cordoned: None, load_balancer_was: None, autoscaler_was: None },
     };
-    let mut annotations = Map::new();
-    let mut spec = Map::new();
+    let mut changes = Changes::default();
     if scope.cordon && hold.was_cordoned.is_none() {
         hold.was_cordoned = Some(node.cordoned);
         if !node.cordoned {
-            spec.insert("unschedulable".to_owned(), json!(true));
+            changes.spec.insert("unschedulable".to_owned(), json!(true));
         }
+    }
+    if scope.cordon && hold.load_balancer_was.is_none() {
+        let was = PreviousValue::read(&node.labels, LOAD_BALANCER_LABEL);
+        // The label counts with any value.
+        if was == PreviousValue::Absent {
+            changes.labels.insert(LOAD_BALANCER_LABEL.to_owned(), json!(EXCLUDED));
+        }
+        hold.load_balancer_was = Some(was);
     }
     if scope.autoscaler && hold.autoscaler_was.is_none() {
-        let was = node.annotations.get(AUTOSCALER_ANNOTATION);
-        hold.autoscaler_was = Some(was.map_or(PreviousValue::Absent, |value| PreviousValue::Value(value.clone())));
-        if was.is_none_or(|value| value != DISABLED) {
-            annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), json!(DISABLED));
+        let was = PreviousValue::read(&node.annotations, AUTOSCALER_ANNOTATION);
+        if was != PreviousValue::Value(DISABLED.to_owned()) {
+            changes.annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), json!(DISABLED));
         }
+        hold.autoscaler_was = Some(was);
     }
-    patch(node, annotations, spec, Some(&hold))
+    patch(node, changes, Some(&hold))
 }
 
 /// Plans a release: each part is restored to its previous state. A part that another actor changed in the meantime is left alone.
@@ -104,42 +125,54 @@ pub(crate) fn plan_release(node: &Node, current: Option<NodeHold>, owner: &Owner
     if hold.owner != *owner {
         return HoldAction::HeldBy(hold.owner);
     }
-    let mut annotations = Map::new();
-    let mut spec = Map::new();
-    if scope.cordon && hold.was_cordoned.take() == Some(false) && node.cordoned {
-        spec.insert("unschedulable".to_owned(), Value::Null);
+    let mut changes = Changes::default();
+    if scope.cordon {
+        if hold.was_cordoned.take() == Some(false) && node.cordoned {
+            changes.spec.insert("unschedulable".to_owned(), Value::Null);
+        }
+        let unchanged = node.labels.get(LOAD_BALANCER_LABEL).is_some_and(|value| value == EXCLUDED);
+        if hold.load_balancer_was.take() == Some(PreviousValue::Absent) && unchanged {
+            changes.labels.insert(LOAD_BALANCER_LABEL.to_owned(), Value::Null);
+        }
     }
     if scope.autoscaler {
         let unchanged = node.annotations.get(AUTOSCALER_ANNOTATION).is_some_and(|value| value == DISABLED);
         match hold.autoscaler_was.take() {
             Some(PreviousValue::Absent) if unchanged => {
-                _ = annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), Value::Null);
+                _ = changes.annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), Value::Null);
             }
             Some(PreviousValue::Value(was)) if unchanged && was != DISABLED => {
-                annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), json!(was));
+                changes.annotations.insert(AUTOSCALER_ANNOTATION.to_owned(), json!(was));
             }
             _ => {}
         }
     }
-    let still_held = hold.was_cordoned.is_some() || hold.autoscaler_was.is_some();
-    patch(node, annotations, spec, still_held.then_some(&hold))
+    let still_held = hold.was_cordoned.is_some() || hold.load_balancer_was.is_some() || hold.autoscaler_was.is_some();
+    patch(node, changes, still_held.then_some(&hold))
+}
+
+/// The fields of a merge patch; null removes a value.
+#[derive(Default)]
+struct Changes {
+    annotations: Map<String, Value>,
+    labels: Map<String, Value>,
+    spec: Map<String, Value>,
 }
 
 /// One patch for everything, with the revision that was read: the server rejects it if the node has changed since.
-fn patch(
-    node: &Node,
-    mut annotations: Map<String, Value>,
-    spec: Map<String, Value>,
-    hold: Option<&NodeHold>,
-) -> HoldAction {
+fn patch(node: &Node, changes: Changes, hold: Option<&NodeHold>) -> HoldAction {
+    let Changes { mut annotations, labels, spec } = changes;
     let text = hold.map(|hold| serde_json::to_string(hold).expect("names and flags are JSON"));
     if node.annotations.get(HOLD_ANNOTATION) != text.as_ref() {
         annotations.insert(HOLD_ANNOTATION.to_owned(), json!(text));
     }
-    if annotations.is_empty() && spec.is_empty() {
+    if annotations.is_empty() && labels.is_empty() && spec.is_empty() {
         return HoldAction::None;
     }
     let mut patch = json!({"metadata": {"resourceVersion": node.revision, "annotations": annotations}});
+    if !labels.is_empty() {
+        patch["metadata"]["labels"] = Value::Object(labels);
+    }
     if !spec.is_empty() {
         patch["spec"] = Value::Object(spec);
     }
@@ -166,6 +199,11 @@ mod tests {
         name.parse().unwrap()
     }
 
+    fn labelled(mut node: Node, value: Option<&str>) -> Node {
+        node.labels.extend(value.map(|value| (LOAD_BALANCER_LABEL.to_owned(), value.to_owned())));
+        node
+    }
+
     /// Applies a patch as the server would.
     fn apply(mut node: Node, action: &HoldAction) -> Node {
         let HoldAction::Patch(patch) = action else { return node };
@@ -174,6 +212,12 @@ mod tests {
             match value.as_str() {
                 Some(value) => _ = node.annotations.insert(key.clone(), value.to_owned()),
                 None => _ = node.annotations.remove(key),
+            }
+        }
+        for (key, value) in patch["metadata"]["labels"].as_object().into_iter().flatten() {
+            match value.as_str() {
+                Some(value) => _ = node.labels.insert(key.clone(), value.to_owned()),
+                None => _ = node.labels.remove(key),
             }
         }
         if let Some(value) = patch.get("spec").and_then(|spec| spec.get("unschedulable")) {
@@ -200,16 +244,25 @@ mod tests {
         assert_eq!(patch["spec"]["unschedulable"], true);
         assert_eq!(patch["metadata"]["annotations"][AUTOSCALER_ANNOTATION], "true");
         let record = patch["metadata"]["annotations"][HOLD_ANNOTATION].as_str().unwrap();
-        assert_eq!(record, r#"{"owner":"run-1","wasCordoned":false,"autoscalerWas":"absent"}"#);
+        assert_eq!(
+            record,
+            r#"{"owner":"run-1","wasCordoned":false,"loadBalancerWas":"absent","autoscalerWas":"absent"}"#
+        );
+        assert_eq!(patch["metadata"]["labels"][LOAD_BALANCER_LABEL], "true");
     }
 
     proptest! {
         #[test]
-        fn released_node_is_restored(cordoned: bool, annotation in prop::option::of("true|false|"), apart: bool) {
-            let before = node(cordoned, annotation.as_deref());
+        fn released_node_is_restored(
+            cordoned: bool,
+            annotation in prop::option::of("true|false|"),
+            label in prop::option::of("true|false|"),
+            apart: bool,
+        ) {
+            let before = labelled(node(cordoned, annotation.as_deref()), label.as_deref());
             let after = if apart {
                 let held = held(held(before.clone(), "run-1", HoldScope::AUTOSCALER), "run-1", HoldScope::CORDON);
-                prop_assert!(held.cordoned);
+                prop_assert!(held.cordoned && held.labels.contains_key(LOAD_BALANCER_LABEL));
                 prop_assert_eq!(&held.annotations[AUTOSCALER_ANNOTATION], "true");
                 released(released(held, "run-1", HoldScope::CORDON), "run-1", HoldScope::AUTOSCALER)
             } else {
@@ -244,6 +297,26 @@ mod tests {
         assert!(!after.cordoned, "an uncordon by another actor is not undone");
         assert_eq!(after.annotations[AUTOSCALER_ANNOTATION], "false");
         assert!(!after.annotations.contains_key(HOLD_ANNOTATION));
+    }
+
+    #[test]
+    fn load_balancer_label_of_another_actor_is_kept() {
+        let before = labelled(node(false, None), Some(""));
+        let during = held(before.clone(), "run-1", HoldScope::CORDON);
+        assert_eq!(during.labels, before.labels, "a label without a value counts, too");
+        assert_eq!(released(during, "run-1", HoldScope::CORDON).labels, before.labels);
+        let mut changed = held(node(false, None), "run-1", HoldScope::CORDON);
+        changed.labels.insert(LOAD_BALANCER_LABEL.to_owned(), "maintenance".to_owned());
+        assert_eq!(released(changed, "run-1", HoldScope::CORDON).labels[LOAD_BALANCER_LABEL], "maintenance");
+    }
+
+    #[test]
+    fn hold_of_an_older_kiln_is_completed_and_released() {
+        let mut old = node(true, None);
+        old.annotations.insert(HOLD_ANNOTATION.to_owned(), r#"{"owner":"run-1","wasCordoned":false}"#.to_owned());
+        let resumed = held(old, "run-1", HoldScope::CORDON);
+        assert!(resumed.labels.contains_key(LOAD_BALANCER_LABEL));
+        assert_eq!(released(resumed, "run-1", HoldScope::CORDON), node(false, None));
     }
 
     #[test]

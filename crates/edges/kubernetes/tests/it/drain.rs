@@ -65,6 +65,35 @@ async fn evictions_carry_the_uid_and_the_requested_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn grace_period_is_each_pods_own_unless_it_is_given() {
+    for (grace, sent) in [(None, json!(null)), (Some(0), json!(0)), (Some(7), json!(7))] {
+        let fake = cluster_of(1);
+        drain(&fake, &DrainOptions::with_grace(Flags::default(), grace)).await.0.unwrap();
+        let request = &fake.requests("POST /api/v1/namespaces/shop/pods/p0/eviction")[0];
+        assert_eq!(request.body["deleteOptions"]["gracePeriodSeconds"], sent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn drain_waits_three_times_the_longest_grace_period_of_the_pods() {
+    let limit = async |grace: Option<u32>, own: u64| {
+        let fake = cluster_of(1);
+        let mut pod = fake.get("pods/shop/p0").unwrap();
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(own);
+        pod["metadata"]["finalizers"] = json!(["example.invalid/keep"]);
+        fake.put("pods", pod);
+        match drain(&fake, &DrainOptions::with_grace(Flags::default(), grace)).await.0 {
+            Err(DrainError::Remaining { after, .. }) => after.as_secs(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(limit(None, 3600).await, 3 * 3600);
+    assert_eq!(limit(None, 30).await, 15 * 60);
+    assert_eq!(limit(Some(300), 3600).await, 900);
+    assert_eq!(limit(Some(0), 3600).await, 60);
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_eviction_disabled_pods_are_deleted_by_uid() {
     let fake = cluster_of(2);
     let flags = Flags { disable_eviction: true, ..Flags::default() };

@@ -1,6 +1,8 @@
 //! Finds, holds and releases nodes.
 
-use kiln_kubernetes::{AUTOSCALER_ANNOTATION, Error, HOLD_ANNOTATION, HoldScope, NodeName, Owner, ProviderId};
+use kiln_kubernetes::{
+    AUTOSCALER_ANNOTATION, Error, HOLD_ANNOTATION, HoldScope, LOAD_BALANCER_LABEL, NodeName, Owner, ProviderId,
+};
 use serde_json::{Value, json};
 
 use crate::fake::{Fake, Fault};
@@ -26,7 +28,7 @@ fn with_node(node: Value) -> Fake {
 }
 
 fn plain() -> Value {
-    json!({"metadata": {"name": "node-1", "annotations": {"other": "kept"}}, "spec": {}})
+    json!({"metadata": {"name": "node-1", "annotations": {"other": "kept"}, "labels": {"pool": "kept"}}, "spec": {}})
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,6 +89,7 @@ async fn cordon_owner_and_previous_state_are_written_in_one_patch_and_restored()
     assert_eq!(held["spec"]["unschedulable"], true);
     assert_eq!(held["metadata"]["annotations"][AUTOSCALER_ANNOTATION], "true");
     assert_eq!(held["metadata"]["annotations"]["other"], "kept");
+    assert_eq!(held["metadata"]["labels"][LOAD_BALANCER_LABEL], "true");
     cluster.release(&name(), &owner("run-1"), HoldScope::ALL).await.unwrap();
     let mut after = fake.get("nodes/node-1").unwrap();
     after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();

@@ -1,5 +1,6 @@
 //! The Kubernetes edge against an in-memory API server, in virtual time.
 
+mod change;
 #[path = "../common/mod.rs"]
 mod common;
 mod drain;
@@ -9,8 +10,8 @@ mod hold;
 mod journal;
 mod lease;
 mod ready;
-mod registration;
 mod stores;
 mod table;
 mod tasks;
+mod volumes;
 mod world;

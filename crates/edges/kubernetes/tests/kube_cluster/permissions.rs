@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use control_plane::{ControlPlane, Identity, unique};
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags};
-use kiln_kubernetes::rbac::{PERMISSIONS, Permission, Scope};
+use kiln_kubernetes::rbac::{FORCE_PERMISSIONS, PERMISSIONS, Permission, Scope};
 use kiln_kubernetes::{
     Cluster, Error, EventKind, HoldScope, Inspector, JournalStore, Namespace, NodeEvent, NodeName, OriginalRecipe,
     OriginalStore, PodInspector, PoolLease, ReadyWhen, VersionRecords,
@@ -16,6 +16,13 @@ use tokio::time::sleep;
 use crate::common::pod;
 use crate::kubelet::LogKubelet;
 use crate::real::{LONG, RealCluster, bare_plane, cluster, config};
+
+/// Whether a permission is dropped. The verb of `--force` is also in the table of kiln's namespace, so both go together.
+fn is_dropped(permission: &Permission, dropped: Option<&Permission>) -> bool {
+    let is_force =
+        |one: &Permission| FORCE_PERMISSIONS.iter().any(|two| (two.resource, two.verb) == (one.resource, one.verb));
+    dropped.is_some_and(|dropped| permission == dropped || (is_force(permission) && is_force(dropped)))
+}
 
 /// A user with its own objects.
 struct User {
@@ -31,7 +38,8 @@ impl User {
         let name = unique("user");
         real.namespace(&name).await;
         for (scope, prefix) in [(Scope::Cluster, "Cluster"), (Scope::Namespace, "")] {
-            let kept = PERMISSIONS.iter().filter(|p| p.scope == scope && Some(*p) != dropped);
+            let all = PERMISSIONS.iter().chain(&FORCE_PERMISSIONS);
+            let kept = all.filter(|p| p.scope == scope && !is_dropped(p, dropped));
             let rules: Vec<Value> =
                 kept.map(|p| json!({"apiGroups": [p.group], "resources": [p.resource], "verbs": [p.verb]})).collect();
             let mut metadata = json!({"name": name});
@@ -167,7 +175,17 @@ impl User {
             }
             ("pods", "list") => self.drain("listed", "replicated", force).await,
             ("pods/eviction", "create") => self.drain("evicted", "replicated", force).await,
-            ("pods", "delete") => self.drain("deleted", "replicated", Flags { disable_eviction: true, ..force }).await,
+            ("pods", "delete") if permission.scope == Scope::Cluster => {
+                self.drain("deleted", "replicated", Flags { disable_eviction: true, ..force }).await
+            }
+            ("daemonsets", "list") => self.cluster.kured_locks().await.map(drop),
+            ("volumeattachments", "list") => {
+                let node = self.node("volumes").await;
+                match self.cluster.wait_detached(&node, LONG, &mut |_| {}).await {
+                    Err(DrainError::Cluster(error)) => Err(error),
+                    waited => Ok(waited.unwrap()),
+                }
+            }
             ("daemonsets", "get") => self.drain("orphan", "deleted DaemonSet", force).await,
             ("events", "create") => {
                 let node = self.cluster.node(&self.node("events").await).await?;
@@ -189,7 +207,7 @@ impl User {
             ("cronjobs" | "jobs", "list") => self.cluster.kamino_jobs().await.map(drop),
             ("configmaps", "list") => self.records().list().await.map(drop),
             ("configmaps", "delete") => self.records().delete(&"2026.11.15".parse().unwrap()).await,
-            ("pods", "get" | "create") | ("secrets", "delete") => self.inspect().await,
+            ("pods", "get" | "create" | "delete") | ("secrets", "delete") => self.inspect().await,
             ("pods/log", "get") => self.read_log().await,
             ("secrets", "get") => self.originals().load().await.map(drop),
             ("secrets", "create") => {
@@ -217,14 +235,15 @@ impl User {
 async fn every_missing_permission_fails_its_operation_and_is_named() {
     let plane = bare_plane();
     let real = RealCluster::connect(plane).await;
-    for permission in &PERMISSIONS {
+    for permission in PERMISSIONS.iter().chain(&FORCE_PERMISSIONS) {
         let user = User::without(plane, &real, Some(permission)).await;
         let error = user.use_permission(permission).await.expect_err(permission.needed_to);
         let text = error.to_string();
         assert!(error.is_forbidden(), "{}: {text}", permission.needed_to);
         let expected = format!("cannot {} resource \"{}\"", permission.verb, permission.resource);
         assert!(text.contains(&expected), "{}: `{text}` does not contain `{expected}`", permission.needed_to);
-        let reviews = user.cluster.check_access(&user.namespace, &PERMISSIONS).await.unwrap();
+        let reviewed = if FORCE_PERMISSIONS.contains(permission) { &FORCE_PERMISSIONS[..] } else { &PERMISSIONS };
+        let reviews = user.cluster.check_access(&user.namespace, reviewed).await.unwrap();
         let missing: Vec<_> = reviews.iter().filter(|row| !row.allowed).map(|row| row.permission).collect();
         assert_eq!(missing, [*permission], "the access review names the missing permission");
     }
@@ -235,7 +254,7 @@ async fn all_permissions_together_are_sufficient() {
     let plane = bare_plane();
     let real = RealCluster::connect(plane).await;
     let user = User::without(plane, &real, None).await;
-    for permission in &PERMISSIONS {
+    for permission in PERMISSIONS.iter().chain(&FORCE_PERMISSIONS) {
         user.use_permission(permission).await.unwrap_or_else(|error| panic!("{}: {error}", permission.needed_to));
     }
 }

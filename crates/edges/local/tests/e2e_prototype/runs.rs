@@ -133,7 +133,8 @@ async fn refresh_replaces_older_nodes_and_rollback_restores_the_original_image()
     let original = left(&setup).await.image;
     let report = Box::pin(update(&context, &request(1))).await.unwrap();
     assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
-    let refreshed = Box::pin(refresh(&context, &RefreshRequest { grace_seconds: 30, ..Default::default() })).await;
+    let refreshed =
+        Box::pin(refresh(&context, &RefreshRequest { grace_seconds: Some(30), ..Default::default() })).await;
     let refreshed = refreshed.unwrap();
     assert!(refreshed.done && refreshed.left.is_empty(), "{refreshed:?}");
     setup.until_ready().await;

@@ -22,9 +22,9 @@ pub(crate) struct RunArgs {
     /// Usable versions to keep, at least 2
     #[arg(long, value_name = "N", default_value = "3")]
     max_history: MaxHistory,
-    /// Seconds that each pod has to terminate when the donor is drained
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    grace_period: u32,
+    /// Seconds that each pod has to terminate when the donor is drained; 0 ends pods at once [default: each pod's own]
+    #[arg(long, value_name = "SECONDS")]
+    grace_period: Option<u32>,
     /// Force-delete pods that a drain leaves
     #[arg(long)]
     force: bool,

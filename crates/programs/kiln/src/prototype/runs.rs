@@ -263,6 +263,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::NoProtectedSettings { .. } => failure.hint(
             "give them with `--protected-settings` or `--protected-settings-secret`; `{}` if the extension has none",
         ),
+        Error::Unmatched { .. } => failure.hint(
+            "check `kubectl get nodes -o custom-columns=NAME:.metadata.name,ID:.spec.providerID`; repair or delete these \
+             instances, or use `--all-at-once`, which deletes without a drain",
+        ),
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));

@@ -216,9 +216,9 @@ pub(crate) struct Refresh {
     /// Delete all old nodes at once, without a drain
     #[arg(long, conflicts_with_all = ["surge", "max_unavailable"])]
     pub(crate) all_at_once: bool,
-    /// Seconds that each pod has to terminate
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub(crate) grace_period: u32,
+    /// Seconds that each pod has to terminate; 0 ends pods at once [default: each pod's own]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) grace_period: Option<u32>,
     /// Delete pods without a controller, and force-delete pods that a drain leaves
     #[arg(long)]
     pub(crate) force: bool,

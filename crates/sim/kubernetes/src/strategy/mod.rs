@@ -30,6 +30,8 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value, now: Timestamp) {
         ObjectKind::Secret => secret(object),
         ObjectKind::Budget => budget::prepare(object),
         ObjectKind::DaemonSet | ObjectKind::ReplicaSet => workload::prepare(resource, object),
+        // Only the attacher says whether the volume is attached.
+        ObjectKind::VolumeAttachment => object["status"] = json!({"attached": false}),
         ObjectKind::ConfigMap | ObjectKind::Event | ObjectKind::NewEvent | ObjectKind::Lease => {}
     }
 }
@@ -97,6 +99,9 @@ pub(crate) fn check_change(resource: &Resource, old: &Value, new: &Value) -> Res
         {
             causes.push(FieldError::invalid("spec.selector", &new["spec"]["selector"], "field is immutable"));
         }
+        ObjectKind::VolumeAttachment if old.get("spec") != new.get("spec") => {
+            causes.push(FieldError::invalid("spec", &new["spec"], "field is immutable"));
+        }
         _ => {}
     }
     reject_invalid(resource, new, &causes)
@@ -118,6 +123,11 @@ fn check(resource: &Resource, object: &Value) -> Vec<FieldError> {
                 vec![FieldError::invalid("involvedObject.namespace", &json!(about), why)]
             }
         }
+        ObjectKind::VolumeAttachment => ["attacher", "nodeName"]
+            .into_iter()
+            .filter(|field| meta::text(object, &format!("/spec/{field}")).is_empty())
+            .map(|field| FieldError::required(&format!("spec.{field}"), ""))
+            .collect(),
         ObjectKind::Namespace | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Lease => Vec::new(),
     }
 }

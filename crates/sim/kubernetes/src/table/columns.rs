@@ -42,6 +42,14 @@ fn columns(object_kind: ObjectKind) -> &'static [Column] {
         ObjectKind::ConfigMap => &[NAME, ("Data", "string", false), AGE],
         ObjectKind::Secret => &[NAME, ("Type", "string", false), ("Data", "string", false), AGE],
         ObjectKind::Lease => &[NAME, ("Holder", "string", false), AGE],
+        ObjectKind::VolumeAttachment => &[
+            NAME,
+            ("Attacher", "string", false),
+            ("PV", "string", false),
+            ("Node", "string", false),
+            ("Attached", "boolean", false),
+            AGE,
+        ],
         ObjectKind::Budget => &[
             NAME,
             ("Min Available", "string", false),
@@ -103,6 +111,14 @@ pub(super) fn cells(object_kind: ObjectKind, object: &Value, now: Timestamp) -> 
         ObjectKind::ConfigMap => vec![name, json!(size(&["/data", "/binaryData"])), age_cell],
         ObjectKind::Secret => vec![name, json!(text("/type")), json!(size(&["/data"])), age_cell],
         ObjectKind::Lease => vec![name, json!(text("/spec/holderIdentity")), age_cell],
+        ObjectKind::VolumeAttachment => vec![
+            name,
+            json!(text("/spec/attacher")),
+            json!(text("/spec/source/persistentVolumeName")),
+            json!(text("/spec/nodeName")),
+            object.pointer("/status/attached").cloned().unwrap_or(json!(false)),
+            age_cell,
+        ],
         ObjectKind::Budget => {
             let amount = |pointer: &str| match object.pointer(pointer) {
                 None | Some(Value::Null) => "N/A".to_owned(),

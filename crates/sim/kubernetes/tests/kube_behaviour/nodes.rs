@@ -10,6 +10,7 @@ crate::both!(
     provider_id_is_immutable,
     node_status_is_a_subresource,
     invalid_taint_is_rejected,
+    volume_attachment_names_its_node_and_does_not_change,
 );
 
 fn keys(node: &Value) -> Vec<&str> {
@@ -66,4 +67,24 @@ async fn invalid_taint_is_rejected(g: TestServer) {
     let twice = json!({"key": "a", "effect": "NoSchedule"});
     let reply = g.patch(&path, MERGE, json!({"spec": {"taints": [twice, twice]}})).await;
     assert_eq!(reply.error(), (422, "Invalid"));
+}
+
+async fn volume_attachment_names_its_node_and_does_not_change(g: TestServer) {
+    let (name, base) = (TestServer::unique("attachment"), "/apis/storage.k8s.io/v1/volumeattachments");
+    let spec = json!({"attacher": "disk.example", "nodeName": "node-1", "source": {"persistentVolumeName": "pvc-1"}});
+    let wanted = json!({"metadata": {"name": name}, "spec": spec, "status": {"attached": true}});
+    let made = g.post(base, wanted).await.ok();
+    assert_eq!((&made["spec"], &made["status"]), (&spec, &json!({"attached": false})), "the attacher reports it");
+    let path = format!("{base}/{name}");
+    let moved = g.patch(&path, MERGE, json!({"spec": {"nodeName": "node-2"}})).await;
+    assert_eq!(moved.error(), (422, "Invalid"));
+    let attached = g.patch(&format!("{path}/status"), MERGE, json!({"status": {"attached": true}})).await.ok();
+    assert_eq!(attached["status"]["attached"], true);
+    let nameless = json!({"metadata": {"name": TestServer::unique("attachment")},
+        "spec": {"attacher": "disk.example", "nodeName": "", "source": {"persistentVolumeName": "pvc-1"}}});
+    assert_eq!(g.post(base, nameless).await.error(), (422, "Invalid"));
+    let list = g.get(base).await.ok();
+    assert!(list["items"].as_array().unwrap().iter().any(|one| one["metadata"]["name"] == name.as_str()));
+    g.delete(&path, json!({})).await.ok();
+    assert_eq!(g.get(&path).await.error().0, 404);
 }

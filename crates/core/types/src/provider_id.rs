@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_types::{InstanceId, Node, PoolName};
+use crate::name::{InstanceId, PoolName};
+use crate::node::Node;
 
 /// A text that is not the provider ID of a scale set instance.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +83,11 @@ impl ProviderId {
     /// Whether the machine belongs to this pool.
     pub fn is_of(&self, pool: &PoolName) -> bool {
         self.pool.as_str().eq_ignore_ascii_case(pool.as_str())
+    }
+
+    /// Whether the machine is this instance of this pool.
+    pub fn is_instance(&self, pool: &PoolName, instance: &InstanceId) -> bool {
+        self.is_of(pool) && self.instance.as_str().eq_ignore_ascii_case(instance.as_str())
     }
 }
 
