@@ -382,7 +382,8 @@ proptest! {
             }
         }
         prop_assert!(ended);
-        prop_assert!(if scaled_in { world.capacity >= world.wanted } else { world.capacity == world.wanted });
+        let is_full = if scaled_in { world.capacity >= world.wanted } else { world.capacity == world.wanted };
+        prop_assert!(is_full);
         prop_assert!(world.instances.iter().all(|instance| instance.runs == exact(NEW)));
     }
 }

@@ -138,11 +138,7 @@ struct Planned {
 }
 
 impl Planned {
-    async fn read<F: Factory>(
-        context: &Context<F>,
-        pool: &PoolName,
-        request: &RollbackRequest,
-    ) -> Result<Self, Error> {
+    async fn read<F: Factory>(context: &Context<F>, pool: &PoolName, request: &RollbackRequest) -> Result<Self, Error> {
         let reading = context.read(context.one_pool(Some(pool)).await?).await?;
         let saved = match request.to {
             RollbackTarget::Original => OriginalStore::new(&context.cluster, &context.namespace, pool).load().await?,

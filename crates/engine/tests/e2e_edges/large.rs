@@ -54,7 +54,7 @@ async fn nodes_with_letters_in_their_number_become_donors_and_are_drained_before
     let request = RefreshRequest {
         pool: Some(pool_name()),
         budget: Budget { surge: 1, max_unavailable: 1, ..Budget::default() },
-        grace_seconds: 1,
+        grace_seconds: Some(1),
         ..RefreshRequest::default()
     };
     let report = Box::pin(refresh(&world.process(events.clone()), &request)).await.unwrap();

@@ -36,6 +36,7 @@ fn to(target: RollbackTarget, world: &World) -> RollbackRequest {
         after: None,
         who: "bob@test".to_owned(),
         at: world.quiet().now(),
+        protected_settings: kiln_types::ProtectedSettings::default(),
     }
 }
 
@@ -224,7 +225,14 @@ async fn automatic_run_on_a_paused_pool_releases_the_holds_of_an_open_run_and_do
         let mut rules = DonorRules::new("reboot", "patched");
         rules.minimum_ready = "0".parse().unwrap();
         let options = RunOptions::default();
-        let request = AutoRequest { pools: Vec::new(), rules, options, dry_run: false, parallel: PARALLEL };
+        let request = AutoRequest {
+            pools: Vec::new(),
+            rules,
+            options,
+            dry_run: false,
+            max_skipped_nights: 14,
+            parallel: PARALLEL,
+        };
         let reports = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
         let PoolOutcome::Ran(report) = &reports[0].outcome else { panic!("{at}: {reports:#?}") };
         let RunEnd::Closed(Outcome::Failed { failure, .. }) = &report.end else { panic!("{at}: {}", report.end) };

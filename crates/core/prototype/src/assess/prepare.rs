@@ -154,8 +154,7 @@ pub(super) fn survey(run: &Run, observed: &Observed) -> Assessed {
     }
     let Some(snapshot) = observed.snapshot()? else { return route(Route::Full) };
     // The snapshot of another donor is replaced, like that of another day.
-    let is_reusable =
-        is_reusable(snapshot, version) && other_donor(&snapshot.tags, &run.header.donor.node).is_none();
+    let is_reusable = is_reusable(snapshot, version) && other_donor(&snapshot.tags, &run.header.donor.node).is_none();
     match &snapshot.provisioning {
         Provisioning::InProgress(_) => return Ok(Assessment::poll("a snapshot is being created")),
         // A version that replaces another one needs a new snapshot.

@@ -108,12 +108,8 @@ impl Compaction {
     /// from before it was last resumed. What remains replays to the same open run, without those attempts.
     pub fn new(outlines: &[Outline], budget: usize) -> Self {
         let bytes_before: usize = outlines.iter().map(|outline| outline.bytes).sum();
-        let mut compaction = Self {
-            keep: vec![true; outlines.len()],
-            bytes_before,
-            bytes_after: bytes_before,
-            ..Self::default()
-        };
+        let mut compaction =
+            Self { keep: vec![true; outlines.len()], bytes_before, bytes_after: bytes_before, ..Self::default() };
         for at in ended_handles(outlines) {
             compaction.handles += usize::from(compaction.drop(outlines, at));
         }

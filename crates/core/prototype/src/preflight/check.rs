@@ -3,8 +3,8 @@
 use std::fmt;
 
 use kiln_types::{
-    FileLine, ImageVersion, Inspection, JoinMode, OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType,
-    UpgradeMode, VersionState,
+    FileLine, ImageVersion, Inspection, JoinMode, OperatingSystem, Orchestration, PowerState, Provisioning,
+    SecurityType, UpgradeMode, VersionState,
 };
 use serde::Serialize;
 

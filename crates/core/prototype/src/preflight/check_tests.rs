@@ -133,9 +133,11 @@ fn pool_of_cluster_api_is_recognised_by_any_of_its_marks() {
 
 #[test]
 fn todays_version_of_another_node_blocks_unless_it_is_replaced() {
-    let of = |source: &'static str| move |w: &mut World| {
-        w.versions = vec![version("2026.11.16")];
-        w.versions[0].tags = tags([("BuiltFrom", source)]);
+    let of = |source: &'static str| {
+        move |w: &mut World| {
+            w.versions = vec![version("2026.11.16")];
+            w.versions[0].tags = tags([("BuiltFrom", source)]);
+        }
     };
     assert_eq!(blocker(of("another-node")), Kind::OtherDonor);
     let own: &'static str = Box::leak(node(0).name.to_string().to_uppercase().into_boxed_str());

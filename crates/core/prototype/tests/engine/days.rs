@@ -73,7 +73,9 @@ fn snapshot_of_another_donor_is_replaced() {
 
 #[test]
 fn todays_version_of_another_donor_does_not_count_as_done() {
-    for (excluded, state) in [(false, VersionState::Succeeded), (true, VersionState::Succeeded), (true, VersionState::Creating)] {
+    for (excluded, state) in
+        [(false, VersionState::Succeeded), (true, VersionState::Succeeded), (true, VersionState::Creating)]
+    {
         for (source, name) in [(Some("another-donor"), "node `another-donor`"), (None, "an unknown node")] {
             let scenario = Scenario::second();
             let mut world = scenario.world();

@@ -3,8 +3,8 @@
 use kiln_prototype::decide::{current_step, event_to_cancel};
 use kiln_prototype::journal::{Event, Outcome, Run};
 use kiln_prototype::step::Step;
-use kiln_types::tags::{ANCESTORS_TAG, PAUSED_TAG, REJECTED_TAG};
 use kiln_types::ErrorClass;
+use kiln_types::tags::{ANCESTORS_TAG, PAUSED_TAG, REJECTED_TAG};
 
 use crate::driver::{Driver, End, replay};
 use crate::scenario::{Scenario, TODAY, assert_invariants, assert_nothing_held, number};
@@ -42,7 +42,9 @@ fn rollback_during_a_run_is_read_right_before_the_version_is_used() {
         for step in [Step::Include, Step::Model] {
             for (tag, value, words) in rollbacks {
                 let (end, world) = run_with_tag(&scenario, step, tag, value);
-                let End::Done(Outcome::Failed { step: failed, failure }) = end else { panic!("{step} {value}: {end:?}") };
+                let End::Done(Outcome::Failed { step: failed, failure }) = end else {
+                    panic!("{step} {value}: {end:?}")
+                };
                 assert_eq!((failed, failure.class), (step, ErrorClass::Refused), "{failure}");
                 assert!(failure.message.contains(words), "{failure}");
                 let excluded = world.versions[&number(TODAY)].read.excluded;

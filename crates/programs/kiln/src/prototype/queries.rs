@@ -78,11 +78,10 @@ pub(crate) async fn rollback(session: &Session<impl Factory>, verb: &Rollback) -
     let report = report.map_err(|error| failure(&error))?;
     session.print(&report.to_string(), &report)?;
     match &report.open_run {
-        Some(run) if report.done && !run.released => Err(Failure::new(
-            4,
-            format_args!("{}: rolled back, but run {} still has holds", report.pool, run.run),
-        )
-        .hint("fix the problem above; then run `kiln prototype resume`, which only releases them")),
+        Some(run) if report.done && !run.released => {
+            Err(Failure::new(4, format_args!("{}: rolled back, but run {} still has holds", report.pool, run.run))
+                .hint("fix the problem above; then run `kiln prototype resume`, which only releases them"))
+        }
         _ => Ok(()),
     }
 }

@@ -86,7 +86,8 @@ fn journal_of_an_older_kiln_is_rejected_with_what_to_do() {
 
 /// A journal as kiln left it before it dropped handles: closed runs with handles of 3,200 characters, and an open run.
 fn filled_journal(world: &World, schema: u32) -> String {
-    let opened = include_str!("../../../../core/prototype/tests/engine/golden.jsonl").lines().next().unwrap_or_default();
+    let opened =
+        include_str!("../../../../core/prototype/tests/engine/golden.jsonl").lines().next().unwrap_or_default();
     let opened = opened.replace("\"schema\":2", &format!("\"schema\":{schema}"));
     let line = |run: &str, rest: &str| format!("{{\"run\":\"{run}\",\"at\":\"2026-11-15T22:00:00Z\",{rest}}}\n");
     let handle = "u".repeat(3_200);

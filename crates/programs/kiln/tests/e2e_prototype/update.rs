@@ -70,7 +70,11 @@ fn log_has_kaminos_format_and_log_and_journal_file_have_the_timestamps_of_the_jo
     let copied = std::fs::read_to_string(&journal).expect("the copy");
     // The journal drops the handles of operations that have ended.
     let without_handles: Vec<&str> = copied.lines().filter(|line| !line.contains("\"event\":\"accepted\"")).collect();
-    assert_eq!(without_handles, world.journal().lines().collect::<Vec<_>>(), "the same entries with the same timestamps");
+    assert_eq!(
+        without_handles,
+        world.journal().lines().collect::<Vec<_>>(),
+        "the same entries with the same timestamps"
+    );
     let mut compared = 0;
     for line in copied.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).expect("JSON");

@@ -37,6 +37,7 @@ pub(super) fn check(state: &State, call: &Call, target: &Target) -> Result<(), A
         Target::Operation { .. }
         | Target::ProviderList { .. }
         | Target::CommunityVersions { .. }
+        | Target::SharedGallery { .. }
         | Target::NodeImages { .. }
         | Target::Permissions { .. }
         | Target::Endpoints

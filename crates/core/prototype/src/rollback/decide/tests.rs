@@ -213,7 +213,11 @@ fn rejected_version_is_excluded_before_the_original_recipe_is_restored_and_the_r
         let plan = world.plan(&request(RollbackTarget::Original)).unwrap();
         // The cloud refuses to restore the recipe, the last write.
         world.write(&plan, plan.writes.len() - 1);
-        assert_ne!(world.new_nodes(), NewNodes::Latest(number("2026.11.15")), "new nodes still get the rejected version");
+        assert_ne!(
+            world.new_nodes(),
+            NewNodes::Latest(number("2026.11.15")),
+            "new nodes still get the rejected version"
+        );
         let again = world.plan(&request(RollbackTarget::Original)).unwrap();
         assert_eq!(again.rejected, Vec::<VersionNumber>::new(), "no further version is rejected");
         assert_eq!(again.writes[1..], [RollbackWrite::Recipe(RecipeTarget::Original)]);
