@@ -89,11 +89,11 @@ impl Inspector for PodInspector {
         let stayed_frozen = self.run(Task::Freeze, node, run).hold_frozen(work).await;
         let report = self.thaw(node, run).await;
         // The first error is the one to report.
-        match stayed_frozen? {
-            true => report,
-            // Someone else ended the freeze, possibly before the work was done. Its report would count for nothing.
-            false => report.map(|report| ThawReport { freeze: None, ..report }),
+        if stayed_frozen? {
+            return report;
         }
+        // Another process ended the freeze, possibly before the work was done, so the report proves nothing.
+        report.map(|report| ThawReport { freeze: None, ..report })
     }
 
     async fn thaw(&self, node: &Node, run: &Owner) -> Result<ThawReport, Error> {

@@ -132,14 +132,19 @@ impl World {
 
     /// Waits until every machine of the pool is a Ready node.
     pub(super) async fn until_ready(&self) -> Result<(), Failure> {
+        let mut nodes = Vec::new();
         for _ in 0..MAX_TURNS {
-            let nodes = self.cluster.nodes_of(&self.pool).await.map_err(Failure::failed)?;
+            nodes = self.cluster.nodes_of(&self.pool).await.map_err(Failure::failed)?;
             if nodes.len() == self.machines().len() && nodes.iter().all(Node::is_ready) {
                 return Ok(());
             }
             sleep(TURN).await;
         }
-        Err(Failure::failed("not all nodes of the pool became Ready"))
+        let ready = nodes.iter().filter(|node| node.is_ready()).count();
+        let (nodes, machines) = (nodes.len(), self.machines().len());
+        Err(Failure::failed(format_args!(
+            "not all nodes of the pool became Ready: {machines} machines, {nodes} nodes, {ready} of them Ready"
+        )))
     }
 }
 

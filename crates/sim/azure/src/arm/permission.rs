@@ -113,7 +113,7 @@ fn required_action(call: &Call, target: &Target) -> Option<(String, String)> {
         ),
         Target::SharedGallery { subscription, community, path, .. } => {
             let list = if *community { "communityGalleries" } else { "sharedGalleries" };
-            let types: String = path.iter().skip(1).step_by(2).map(|part| format!("/{part}")).collect();
+            let types = path.iter().skip(1).step_by(2).fold(String::new(), |types, part| format!("{types}/{part}"));
             (format!("Microsoft.Compute/locations/{list}{types}/read"), format!("/subscriptions/{subscription}"))
         }
         Target::NodeImages { subscription } => (

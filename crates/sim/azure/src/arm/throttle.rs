@@ -59,6 +59,11 @@ impl Throttle {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), remaining.to_string().parse()) {
             headers.insert(name, value);
         }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between zero and the size of the bucket, a few thousand"
+        )]
         let used = 1 + (size - remaining).max(0.0) as u64;
         let families: Vec<String> = families::of(call, target)
             .iter()

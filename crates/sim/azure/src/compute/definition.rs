@@ -39,17 +39,17 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
         unchanged(call, current)?;
     }
     let mut call = call.clone();
-    if call.method == Method::PUT {
-        if let Some(Value::Object(properties)) = call.body.get_mut("properties") {
-            for (name, default) in [("hyperVGeneration", "V1"), ("architecture", "x64")] {
-                if properties.get(name).is_none_or(Value::is_null) {
-                    properties.insert(name.to_owned(), json!(default));
-                }
+    if call.method == Method::PUT
+        && let Some(Value::Object(properties)) = call.body.get_mut("properties")
+    {
+        for (name, default) in [("hyperVGeneration", "V1"), ("architecture", "x64")] {
+            if properties.get(name).is_none_or(Value::is_null) {
+                properties.insert(name.to_owned(), json!(default));
             }
-            // Empty lists and objects are not stored.
-            let empty = |value: &Value| *value == json!([]) || *value == json!({});
-            properties.retain(|_, value| !empty(value));
         }
+        // Empty lists and objects are not stored.
+        let empty = |value: &Value| *value == json!([]) || *value == json!({});
+        properties.retain(|_, value| !empty(value));
     }
     if call.method == Method::PATCH && current.is_none() {
         return Err(route::not_found(id));

@@ -93,7 +93,7 @@ fn view(world: &World, location: &str, community: bool, resource: &Resource) -> 
     let gallery = gallery.map(|gallery| public_name(gallery, community)).unwrap_or_default();
     let kinds = [if community { "CommunityGalleries" } else { "SharedGalleries" }, "Images", "Versions"];
     let names = std::iter::once(gallery.as_str()).chain(resource.id.names[1..].iter().map(String::as_str));
-    let unique: String = kinds.iter().zip(names).map(|(kind, name)| format!("/{kind}/{name}")).collect();
+    let unique = kinds.iter().zip(names).fold(String::new(), |path, (kind, name)| format!("{path}/{kind}/{name}"));
     let at = |path: &str| resource.at(&format!("properties.{path}")).cloned().unwrap_or_default();
     let mut properties = match resource.id.kind {
         ResourceKind::Definition => json!({
