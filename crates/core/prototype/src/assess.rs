@@ -25,6 +25,7 @@ pub(crate) use verdict::{Verdict, judge};
 
 /// The state of a step, according to what was read.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one value exists at a time, between two decisions")]
 pub(crate) enum Assessment {
     Done(Option<Output>),
     Act(Action, Option<Memo>),

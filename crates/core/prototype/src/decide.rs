@@ -184,20 +184,16 @@ pub fn event_after_action(step: Step, handle: Option<OperationHandle>) -> Option
 /// The event to record after a live snapshot was created. It counts only if the file systems stayed frozen until it was complete.
 pub fn event_after_live_snapshot(run: &Run, report: &ThawReport) -> Event {
     let step = Step::LiveSnapshot;
-    match report.frozen_until_requested() {
-        Some(frozen) => {
-            let note = format!("the file systems were frozen for {:.1} s", frozen.as_secs_f64());
-            Event::Succeeded { step, output: Some(Output::Note(note)) }
-        }
-        None => {
-            let message = format!(
-                "the file systems of `{}` were thawed before its snapshot was complete; they are frozen for {} s at most",
-                run.header.donor.node,
-                kiln_types::FREEZE_WINDOW.as_secs()
-            );
-            event_after_failure(run, step, StepFailure::new(ErrorClass::Transient, message))
-        }
+    if let Some(frozen) = report.frozen_until_requested() {
+        let note = format!("the file systems were frozen for {:.1} s", frozen.as_secs_f64());
+        return Event::Succeeded { step, output: Some(Output::Note(note)) };
     }
+    let message = format!(
+        "the file systems of `{}` were thawed before its snapshot was complete; they are frozen for {} s at most",
+        run.header.donor.node,
+        kiln_types::FREEZE_WINDOW.as_secs()
+    );
+    event_after_failure(run, step, StepFailure::new(ErrorClass::Transient, message))
 }
 
 /// Drops the handle of a succeeded operation and returns the event to record; none if the effect is read back instead.

@@ -89,7 +89,7 @@ impl Observed {
             Action::DeleteSnapshot => self.snapshot = None,
             Action::CreateCanary(_) | Action::DeleteCanary => self.canary = None,
             Action::Drain | Action::InstallFirstBoot | Action::LiveSnapshot(_) | Action::Thaw => {
-                *self = Self::default()
+                *self = Self::default();
             }
         }
     }

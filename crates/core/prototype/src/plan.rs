@@ -99,7 +99,7 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
     let options = preflight.options;
     let steps: Vec<PlannedStep> = Step::ALL
         .into_iter()
-        .filter_map(|step| Some(PlannedStep { step, does: describe(step, input)?, expected: durations.expected(step) }))
+        .filter_map(|step| Some(PlannedStep { step, does: describe(step, &input)?, expected: durations.expected(step) }))
         .collect();
     let sum = |counts: &dyn Fn(Step) -> bool| {
         let seconds = steps.iter().filter(|planned| counts(planned.step)).filter_map(|planned| planned.expected.takes);
@@ -115,13 +115,13 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         pool: preflight.pool.name.clone(),
         donor: preflight.node.name.clone(),
         version: version.clone(),
-        join: join(input),
+        join: join(&input),
         now: describe_image(&preflight.pool.recipe.image),
-        live: options.live && input.route == Route::Full,
+        live: options.live && input.*route == Route::Full,
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,
-        secrets: inspection.map(|inspection| cloned_secrets(inspection, join(input))).unwrap_or_default(),
+        secrets: inspection.map(|inspection| cloned_secrets(inspection, join(&input))).unwrap_or_default(),
         cost,
         consents: Consent::ALL.map(|consent| PlannedConsent::new(consent, options)).into(),
         preflight: check(preflight),
@@ -129,11 +129,11 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
 }
 
 /// Describes the action of a step; `None` if it would do nothing.
-fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
+fn describe(step: Step, input: &PlanInput<'_>) -> Option<String> {
     let PlanInput { preflight, version, route, .. } = input;
     let options = preflight.options;
     let (pool, node) = (preflight.pool, &preflight.node.name);
-    let is_full = route == Route::Full;
+    let is_full = *route == Route::Full;
     let keeps_custom_data = preflight.inspection.is_ok_and(|inspection| inspection.node_config_in_custom_data);
     let when = |applies: bool, text: String| applies.then_some(text);
     match step {
@@ -204,7 +204,7 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
     }
 }
 
-fn join(input: PlanInput<'_>) -> Option<JoinMode> {
+fn join(input: &PlanInput<'_>) -> Option<JoinMode> {
     let PreflightInput { inspection, options, pool, .. } = input.preflight;
     choose_join(options.join, inspection.ok()?, pool).ok()
 }
@@ -214,7 +214,7 @@ enum DefinitionPlan {
     New(String),
 }
 
-fn definition(input: PlanInput<'_>) -> DefinitionPlan {
+fn definition(input: &PlanInput<'_>) -> DefinitionPlan {
     let facts = input.preflight;
     let Some(disk) = facts.disk else { return DefinitionPlan::Existing };
     let wanted = DefinitionRequirements::new(disk, facts.pool);
@@ -224,11 +224,11 @@ fn definition(input: PlanInput<'_>) -> DefinitionPlan {
     }
 }
 
-fn is_first(input: PlanInput<'_>) -> bool {
+fn is_first(input: &PlanInput<'_>) -> bool {
     !names_definition(&input.preflight.pool.recipe.image, input)
 }
 
-fn names_definition(image: &ImageSource, input: PlanInput<'_>) -> bool {
+fn names_definition(image: &ImageSource, input: &PlanInput<'_>) -> bool {
     let is_own = |name| input.preflight.definitions.iter().any(|own| same_definition(&own.name, name));
     match image {
         ImageSource::Definition(name) | ImageSource::ExactVersion(name, _) => is_own(name),
@@ -249,7 +249,7 @@ fn drain(options: &RunOptions) -> String {
     }
 }
 
-fn model(input: PlanInput<'_>) -> Option<String> {
+fn model(input: &PlanInput<'_>) -> Option<String> {
     let image = &input.preflight.pool.recipe.image;
     if input.preflight.options.pin {
         return Some(format!("point the model at version {}", input.version));
@@ -258,19 +258,19 @@ fn model(input: PlanInput<'_>) -> Option<String> {
     (!follows).then(|| format!("point the model at the image definition instead of {}", describe_image(image)))
 }
 
-fn scripts(input: PlanInput<'_>) -> Option<String> {
+fn scripts(input: &PlanInput<'_>) -> Option<String> {
     let extensions = input.preflight.pool.recipe.extensions.iter();
     let names: Vec<&str> =
         extensions.filter(|extension| extension.is_custom_script()).map(|extension| extension.name.as_str()).collect();
     (!names.is_empty()).then(|| format!("remove the script extensions {}", names.join(", ")))
 }
 
-fn failed(input: PlanInput<'_>) -> Option<String> {
+fn failed(input: &PlanInput<'_>) -> Option<String> {
     let failed = pruning(input).failed;
     (!failed.is_empty()).then(|| format!("delete failed versions: {}", list(&failed)))
 }
 
-fn pruned(input: PlanInput<'_>) -> Option<String> {
+fn pruned(input: &PlanInput<'_>) -> Option<String> {
     let gone = pruning(input).delete;
     (!gone.is_empty()).then(|| format!("delete versions beyond the history: {}", list(&gone)))
 }
@@ -280,7 +280,7 @@ fn list(numbers: &[VersionNumber]) -> String {
 }
 
 /// The versions that would be pruned once the new version exists.
-fn pruning(input: PlanInput<'_>) -> crate::history::Prune {
+fn pruning(input: &PlanInput<'_>) -> crate::history::Prune {
     let facts = input.preflight;
     let mut versions = facts.versions.to_vec();
     if !versions.iter().any(|version| version.number == *input.version) {

@@ -1,5 +1,5 @@
 //! Pools that automatic runs skip night after night. A skipped night is normal (no node was patched since the last version); a pool that is
-//! skipped for days, is paused, or is blocked by a rejection needs a person, and a CronJob that succeeds would hide it.
+//! skipped for days, is paused, or is blocked by a rejection needs a person, and a `CronJob` that succeeds would hide it.
 
 use std::fmt;
 

@@ -46,7 +46,7 @@ impl Fsfreeze {
     fn run(&self, act: &str, mount: &str) -> Result<(), FreezeError> {
         match self.command().args([act, mount]).output() {
             Ok(output) if output.status.success() => Ok(()),
-            Ok(output) => Err(self.failed(act, mount, &output.stderr)),
+            Ok(output) => Err(Self::failed(act, mount, &output.stderr)),
             Err(source) => Err(FreezeError::Tool { act: act.into(), mount: mount.into(), why: source.to_string() }),
         }
     }
@@ -58,7 +58,7 @@ impl Fsfreeze {
         command
     }
 
-    fn failed(&self, act: &str, mount: &str, stderr: &[u8]) -> FreezeError {
+    fn failed(act: &str, mount: &str, stderr: &[u8]) -> FreezeError {
         let text = String::from_utf8_lossy(stderr);
         let why = text.trim().strip_prefix("fsfreeze: ").unwrap_or(text.trim()).to_owned();
         FreezeError::Tool { act: act.into(), mount: mount.into(), why }
