@@ -40,27 +40,33 @@ pub(super) fn is_script(extension: &Value) -> bool {
 pub(super) fn hide(extension: &mut Value) {
     if let Some(properties) = extension.get_mut("properties").and_then(Value::as_object_mut) {
         properties.remove("protectedSettings");
+    }
+}
+
+/// An extension as a resource, which has a state. In the model of the scale set it has none.
+fn resource(extension: &Value, id: &str, kind: &str) -> Value {
+    let mut view = extension.clone();
+    hide(&mut view);
+    if let Some(properties) = view.get_mut("properties").and_then(Value::as_object_mut) {
         properties.insert("provisioningState".to_owned(), json!("Succeeded"));
     }
+    view["id"] = json!(id);
+    view["type"] = json!(kind);
+    view
 }
 
 /// An extension as a child resource of its scale set.
 fn view(extension: &Value, set: &ResourceId) -> Value {
     let name = extension.get("name").and_then(Value::as_str).unwrap_or_default();
-    let mut view = extension.clone();
-    hide(&mut view);
-    view["id"] = json!(set.child(ResourceKind::ScaleSetExtension, name).to_string());
-    view["type"] = json!(ResourceKind::ScaleSetExtension.full());
-    view
+    let id = set.child(ResourceKind::ScaleSetExtension, name).to_string();
+    resource(extension, &id, &ResourceKind::ScaleSetExtension.full())
 }
 
 /// An extension as an instance shows it.
 pub(super) fn of_instance(extension: &Value, instance: &ResourceId, location: &str) -> Value {
-    let mut view = extension.clone();
-    hide(&mut view);
     let name = extension.get("name").and_then(Value::as_str).unwrap_or_default();
-    view["id"] = json!(format!("{instance}/extensions/{name}"));
-    view["type"] = json!("Microsoft.Compute/virtualMachines/extensions");
+    let id = format!("{instance}/extensions/{name}");
+    let mut view = resource(extension, &id, "Microsoft.Compute/virtualMachines/extensions");
     view["location"] = json!(location);
     view
 }

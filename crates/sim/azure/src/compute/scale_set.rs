@@ -56,7 +56,7 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
         _ => return Err(route::not_allowed(call)),
     };
     complete_image(&mut body, current);
-    let body = validated(world, body, current)?;
+    let body = validated(world, id, body, current)?;
     let created = current.is_none();
     let operation = set_model(world, id, body)?;
     let answer = route::read(world, id, call)?;
@@ -132,6 +132,7 @@ fn keep_protected_settings(body: &mut Map<String, Value>, current: &Resource) {
 /// Validates a model as Azure does.
 fn validated(
     world: &World,
+    id: &ResourceId,
     mut body: Map<String, Value>,
     current: Option<&Resource>,
 ) -> Result<Map<String, Value>, ArmError> {
@@ -204,7 +205,7 @@ fn validated(
     // A model that no instance can be created from is rejected at once.
     image::resolve(world, at("properties.virtualMachineProfile.storageProfile.imageReference"), &location)?;
     let Value::Object(mut body) = value else { return Err(ArmError::required("properties")) };
-    defaults::fill(&mut body, current);
+    defaults::fill(world, id, &mut body, current);
     Ok(body)
 }
 
