@@ -85,6 +85,14 @@ restrict_oom_score_adj = true
 snapshotter = "native"
 "#;
 
+/// With one datasource cloud-init does not search for others. Modules that only cost time here are left out.
+const CLOUD_INIT: &str = "datasource_list: [NoCloud]
+network: {config: disabled}
+cloud_init_modules: [write-files, set_hostname, update_hostname, ssh]
+cloud_config_modules: [runcmd]
+cloud_final_modules: [scripts-user]
+";
+
 /// Creates the root folder. kilnd is a program in it, as in the package, and not enabled.
 pub(crate) fn create_cloud_root(folder: &Path) {
     create_node(folder, &root_of(TestDep::CloudRoot), KUBELET);
@@ -94,15 +102,7 @@ pub(crate) fn create_cloud_root(folder: &Path) {
     link(folder, &format!("{UNITS}/sysinit.target.wants/seed.service"), "../seed.service");
     link(folder, &format!("{UNITS}/multi-user.target.wants/containerd.service"), "../containerd.service");
     file(folder, "etc/containerd/config.toml", CONTAINERD.as_bytes(), 0o644);
-    let settings = json!({
-        "datasource_list": ["NoCloud"],
-        "network": {"config": "disabled"},
-        // The other modules only cost time here.
-        "cloud_init_modules": ["write-files", "set_hostname", "update_hostname", "ssh"],
-        "cloud_config_modules": ["runcmd"],
-        "cloud_final_modules": ["scripts-user"],
-    });
-    file(folder, "etc/cloud/cloud.cfg.d/99-test.cfg", settings.to_string().as_bytes(), 0o644);
+    file(folder, "etc/cloud/cloud.cfg.d/99-test.cfg", CLOUD_INIT.as_bytes(), 0o644);
     fs::create_dir_all(folder.join("var/lib/cloud/seed")).expect("a folder");
     symlink("/run/seed", folder.join("var/lib/cloud/seed/nocloud")).expect("a link");
 }
