@@ -117,7 +117,7 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         version: version.clone(),
         join: join(&input),
         now: describe_image(&preflight.pool.recipe.image),
-        live: options.live && input.*route == Route::Full,
+        live: options.live && input.route == Route::Full,
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,

@@ -126,7 +126,7 @@ fn check(resource: &Resource, object: &Value) -> Vec<FieldError> {
         ObjectKind::VolumeAttachment => ["attacher", "nodeName"]
             .into_iter()
             .filter(|field| meta::text(object, &format!("/spec/{field}")).is_empty())
-            .map(|field| FieldError::required(&format!("spec.{field}"), ""))
+            .map(|field| FieldError::required(format!("spec.{field}"), ""))
             .collect(),
         ObjectKind::Namespace | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Lease => Vec::new(),
     }

@@ -22,7 +22,7 @@ impl Fsfreeze {
         let shown = tool.command().arg("--version").output();
         match shown {
             Ok(output) if output.status.success() => Ok(tool),
-            Ok(output) => Err(tool.failed("--version", "", &output.stderr)),
+            Ok(output) => Err(Self::failed("--version", "", &output.stderr)),
             Err(source) => {
                 Err(FreezeError::Tool { act: "--version".into(), mount: String::new(), why: source.to_string() })
             }

@@ -13,6 +13,7 @@ pub(super) struct Row {
 
 /// A difference between a recorded answer and the one of the embedded Azure.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone)]
+#[expect(clippy::struct_field_names, reason = "the column of the table")]
 pub(super) struct Difference {
     pub(super) request: String,
     pub(super) difference: String,
