@@ -18,8 +18,10 @@ async fn missing_and_unknown_api_versions_are_rejected() {
     let client = Client::instant();
     let got = client.send(&Method::GET, &pool(&client), None);
     assert_eq!((got.status, got.code()), (400, "MissingApiVersionParameter"));
-    let missing = "VirtualMachineScaleSets_Get request: required query parameter `api-version` is missing";
-    assert_eq!(client.take_findings(), [missing]);
+    if client.has_specs() {
+        let missing = "VirtualMachineScaleSets_Get request: required query parameter `api-version` is missing";
+        assert_eq!(client.take_findings(), [missing]);
+    }
     let got = client.get(&pool(&client), "2001-01-01");
     assert_eq!((got.status, got.code()), (400, "NoRegisteredProviderFound"));
     assert!(got.body["error"]["message"].as_str().is_some_and(|text| text.contains("2024-03-01")));

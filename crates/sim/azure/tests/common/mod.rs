@@ -135,6 +135,11 @@ impl Client {
         Some(Got { status: parts.status.as_u16(), headers: parts.headers, body: value.unwrap_or_default() })
     }
 
+    /// Whether exchanges are compared with Azure's specifications, which a clone without recorded data does not have.
+    pub(crate) fn has_specs(&self) -> bool {
+        self.specs.is_some()
+    }
+
     /// Returns the findings so far, for a test that violates the specifications on purpose.
     pub(crate) fn take_findings(&self) -> Vec<String> {
         self.findings.take().iter().map(ToString::to_string).collect()
