@@ -85,7 +85,14 @@ impl NamedPlanes {
 /// Waits for the supervisors, and does their work if they were killed too.
 fn wait_until_gone(folder: &Path) -> Result<(), Error> {
     let gone = poll(Duration::from_millis(50), STOP_TIMEOUT, || {
-        Ok(if !folder.exists() || remove_unused(folder)? { Some(()) } else { None })
+        if !folder.exists() {
+            return Ok(Some(()));
+        }
+        match remove_unused(folder) {
+            // A supervisor is removing the folder right now.
+            Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            removed => Ok(removed?.then_some(())),
+        }
     })?;
     gone.ok_or_else(|| {
         let ids: Vec<String> = processes(folder).iter().map(|process| process.id().to_string()).collect();
