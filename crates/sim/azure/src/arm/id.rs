@@ -115,6 +115,8 @@ pub(crate) enum Target {
     /// The status of a long-running operation.
     Operation {
         subscription: String,
+        /// `operations`, `DiskOperations` or `capsOperations`.
+        list: String,
         id: String,
     },
     /// A list per provider and subscription, such as `skus`.
@@ -143,6 +145,10 @@ pub(crate) enum Target {
     Permissions {
         scope: String,
     },
+    /// The locks at, above and below a scope.
+    Locks {
+        scope: String,
+    },
     /// A resource type that is not simulated.
     UnknownType {
         namespace: String,
@@ -161,8 +167,13 @@ impl Target {
         if !is(0, "subscriptions") {
             return None;
         }
-        if parts.len() >= 4 && is(parts.len() - 1, "permissions") && is(parts.len() - 2, "Microsoft.Authorization") {
-            return Some(Self::Permissions { scope: format!("/{}", parts[..parts.len() - 3].join("/")) });
+        if parts.len() >= 4 && is(parts.len() - 2, "Microsoft.Authorization") {
+            let scope = format!("/{}", parts[..parts.len() - 3].join("/"));
+            match parts[parts.len() - 1].to_ascii_lowercase().as_str() {
+                "permissions" => return Some(Self::Permissions { scope }),
+                "locks" => return Some(Self::Locks { scope }),
+                _ => {}
+            }
         }
         let Some(&subscription) = parts.get(1) else { return Some(Self::Subscriptions) };
         let subscription = subscription.to_owned();
@@ -210,8 +221,8 @@ impl Target {
             {
                 return Some(Self::NodeImages { subscription });
             }
-            [locations, _, _, id] if locations.eq_ignore_ascii_case("locations") => {
-                return Some(Self::Operation { subscription, id: (*id).to_owned() });
+            [locations, _, list, id] if locations.eq_ignore_ascii_case("locations") => {
+                return Some(Self::Operation { subscription, list: (*list).to_owned(), id: (*id).to_owned() });
             }
             [list] if list.eq_ignore_ascii_case("skus") => {
                 return Some(Self::ProviderList {
@@ -277,7 +288,10 @@ mod tests {
             matches!(Target::parse(&format!("{base}/p/virtualMachines/0/start")), Some(Target::Action { id, .. }) if id.kind == ResourceKind::Instance)
         );
         let operation = "/subscriptions/s/providers/Microsoft.Compute/locations/westus2/operations/42";
-        assert_eq!(Target::parse(operation), Some(Target::Operation { subscription: "s".into(), id: "42".into() }));
+        assert_eq!(
+            Target::parse(operation),
+            Some(Target::Operation { subscription: "s".into(), list: "operations".into(), id: "42".into() })
+        );
         assert!(matches!(
             Target::parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.Foo/bars/b"),
             Some(Target::UnknownType { .. })

@@ -38,6 +38,7 @@ pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Resu
         | Target::CommunityVersions { .. }
         | Target::NodeImages { .. }
         | Target::Permissions { .. }
+        | Target::Locks { .. }
         | Target::Endpoints
         | Target::UnknownType { .. } => {
             return Ok(());
@@ -71,7 +72,7 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
         | Target::NodeImages { subscription }
         | Target::Provider { subscription, .. } => subscription,
         Target::Resource(id) | Target::Action { id, .. } => &id.subscription,
-        Target::Permissions { scope } => scope.split('/').nth(2).unwrap_or_default(),
+        Target::Permissions { scope } | Target::Locks { scope } => scope.split('/').nth(2).unwrap_or_default(),
         Target::UnknownType { namespace, types } => {
             let message = format!(
                 "The resource type '{types}' could not be found in the namespace '{namespace}' for api version '{}'.",
@@ -100,7 +101,7 @@ pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handl
     let world = &mut state.world;
     match target {
         Target::Endpoints => Ok(super::endpoints(call)),
-        Target::Operation { subscription, id } => status::read(state, call, subscription, id),
+        Target::Operation { subscription, id, .. } => status::read(state, call, subscription, id),
         Target::Resource(id) => {
             resources::check_group_exists(world, &id.subscription, &id.group)?;
             parent_must_exist(world, id, &call.method)?;
