@@ -158,10 +158,12 @@ fn explain(code: u8, report: &RunReport) -> Failure {
     let error = |text: &str| Failure::new(code, format_args!("{pool}: {text}"));
     match &report.end {
         RunEnd::Closed(Outcome::Completed { version }) => error(&format!("new nodes are created from {version}")),
-        RunEnd::Closed(Outcome::Failed { step, .. }) => error(&format!(
-            "the run failed at {step}; all holds are released"
-        ))
-        .hint("fix the problem above, then run the command again; `kiln prototype history --steps` shows the run"),
+        RunEnd::Closed(Outcome::Failed { step, failure }) => {
+            let other =
+                "fix the problem above, then run the command again; `kiln prototype history --steps` shows the run";
+            error(&format!("the run failed at {step}; all holds are released"))
+                .hint(failure.class.hint().unwrap_or(other))
+        }
         RunEnd::Closed(Outcome::Rejected { version, .. }) => {
             error(&format!("version {version} was rejected: its canary did not become Ready; new nodes do not get it"))
                 .hint("check the donor: something on it does not survive being cloned")
@@ -212,6 +214,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
             failure.hint("`--target-node` expects the name of a node, as `kubectl get nodes` shows it")
         }
         Error::Interrupted { .. } => failure.hint("continue with `kiln prototype resume`"),
+        Error::Cloud { class, .. } => match class.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));
