@@ -36,15 +36,15 @@ pub mod tags;
 mod taint;
 mod version;
 
-pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
+pub use access::{AccessScope, Allowance, Grant, Linked, Lock, Need, NeededFor, allowances};
 pub use canary::{Canary, CanaryName};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
 pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
-    Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageVersion, Publication,
-    RegionProgress, SecurityType, Storage, VersionState, same_region,
+    Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageFeatures,
+    ImageVersion, Publication, RegionProgress, SecurityType, Storage, VersionState, same_region,
 };
 pub use image_catalog::{ImageCatalog, PublishedVersion};
 pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, SecretPlace};

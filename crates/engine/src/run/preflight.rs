@@ -11,8 +11,8 @@ use kiln_prototype::preflight::{
 };
 use kiln_prototype::run::{RunId, RunOptions};
 use kiln_types::{
-    DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Node, NodeName, OsDisk,
-    Pool,
+    DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Lock, Node, NodeName,
+    OsDisk, Pool,
 };
 
 use super::InstanceRef;
@@ -67,6 +67,7 @@ impl PreflightFacts {
         let surroundings = Surroundings {
             kamino_jobs: kamino_jobs.iter().map(ToString::to_string).collect(),
             missing_permissions: missing_permissions(context, &pool).await?,
+            locks: locks(context, &pool).await?,
             original_saved: original_saved(context, &pool, &definition_name).await?,
             contents: contents(context, &pool, &definitions).await?,
         };
@@ -128,6 +129,7 @@ impl PreflightFacts {
             own_run: Some(run.as_str()),
             kamino_jobs: &surroundings.kamino_jobs,
             missing_permissions: &surroundings.missing_permissions,
+            locks: surroundings.locks.as_deref().map_err(String::as_str),
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
         })
@@ -148,6 +150,8 @@ impl PreflightFacts {
 struct Surroundings {
     kamino_jobs: Vec<String>,
     missing_permissions: Vec<String>,
+    /// The pool's locks, or why they could not be read.
+    locks: Result<Vec<Lock>, String>,
     original_saved: bool,
     contents: Vec<VersionFacts>,
 }
@@ -193,6 +197,15 @@ async fn missing_permissions<F: Factory>(context: &Context<F>, pool: &Pool) -> R
         Side::Kubernetes => row.action.rsplit_once('.').is_none_or(|(_, group)| group != "batch"),
     };
     Ok(report.missing().filter(counts).map(|row| row.action.clone()).collect())
+}
+
+/// The locks that apply to the pool. A role that may not read them is no reason to refuse the run.
+async fn locks<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Result<Vec<Lock>, String>, Error> {
+    match context.factory.locks(&pool.name).await {
+        Ok(locks) => Ok(Ok(locks)),
+        Err(error) if error.permission() => Ok(Err(error.to_string())),
+        Err(error) => Err(Error::cloud(format!("read the locks of `{}`", pool.name))(error)),
+    }
 }
 
 /// Whether the original recipe is saved, or there is none because the pool already uses its image definition.

@@ -4,6 +4,7 @@ mod breakpoint;
 mod clones;
 mod crash;
 mod failing;
+mod guardrails;
 mod life;
 mod refusing;
 mod state;

@@ -103,6 +103,7 @@ pub(super) fn snapshot(run: &Run, observed: &Observed) -> Assessed {
         name: run.header.snapshot.clone(),
         location: run.header.definition.location.clone(),
         disk: run.header.donor.os_disk.clone(),
+        encryption_set: run.header.donor.encryption_set.clone(),
         tags,
     })))
 }

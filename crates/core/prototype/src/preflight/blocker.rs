@@ -43,6 +43,8 @@ pub enum BlockerKind {
     /// kamino works on the same pools.
     Kamino,
     Permission,
+    /// A lock prevents changes or deletions.
+    Locked,
     PoolOfOne,
     NotInPool,
     NoProviderId,
@@ -67,6 +69,8 @@ pub enum BlockerKind {
     JoinCredential,
     /// The original recipe cannot be saved.
     Original,
+    /// An extension encrypted the file system of the disk with a key of its own.
+    DiskEncryption,
     /// Instance and pool have different security types.
     SecurityDiffers,
     /// No version of this security type can be created from a snapshot.
@@ -98,7 +102,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{AllowEmptyPool, Force, Never};
 
-const TABLE: [Text; 33] = [
+const TABLE: [Text; 35] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -154,6 +158,13 @@ const TABLE: [Text; 33] = [
         Never,
         "the run would fail halfway",
         "grant the permissions, then run `kiln prototype check-access`",
+    ),
+    text(
+        Kind::Locked,
+        "locked",
+        Never,
+        "the run could not delete its canary, its snapshot and old versions, or could not change anything",
+        "remove the lock for the run: `az lock delete`",
     ),
     text(
         Kind::PoolOfOne,
@@ -290,6 +301,13 @@ const TABLE: [Text; 33] = [
         "keep the recipe with the tool that created the pool and use `--force`",
     ),
     text(
+        Kind::DiskEncryption,
+        "disk-encryption",
+        Never,
+        "a clone could not unlock the copy, whose key belongs to the donor's disk",
+        "use encryption at host or a disk encryption set instead",
+    ),
+    text(
         Kind::SecurityDiffers,
         "security-differs",
         Never,
@@ -314,7 +332,7 @@ const TABLE: [Text; 33] = [
         Kind::Definition,
         "definition",
         Never,
-        "generation, architecture and security type of an image definition cannot change",
+        "generation, architecture, security type and features of an image definition cannot change",
         "delete the definitions that do not match",
     ),
     text(
