@@ -219,11 +219,16 @@ def versions_are_checked_per_type(azure):
         compute.snapshots.get(group, "none", api_version=GALLERY)
     with refused("NoRegisteredProviderFound", status=400):
         list(compute.galleries.list(api_version=COMPUTE))
+    with refused("NoRegisteredProviderFound", status=400):
+        compute.virtual_machine_scale_sets.get(group, POOL, api_version="2031-02-30")
+    refused_raw(azure.http("GET", azure.scope(), "1999-01-01"), 400, "InvalidApiVersionParameter")
+    # A version that is newer than the known ones.
+    equal(compute.virtual_machine_scale_sets.get(group, POOL, api_version="2031-02-28").name, POOL, "the newest version")
     # The versions that the current SDK and az send.
     for path, versions in {
         f"/subscriptions/{azure.subscription}": [SUBSCRIPTIONS],
         azure.scope(): [GROUPS, "2024-11-01"],
-        azure.pool_id(): [COMPUTE, "2024-11-01", "2026-04-01"],
+        azure.pool_id(): [COMPUTE, "2024-11-01", "2026-03-01", "2026-04-01"],
         f"{azure.pool_id()}/virtualMachines": [COMPUTE, "2024-11-01", "2026-04-01"],
         azure.id("Microsoft.Compute/snapshots"): [DISK, "2025-01-02", "2026-03-02"],
         azure.id("Microsoft.Compute/disks"): [DISK, "2026-03-02"],

@@ -68,6 +68,7 @@ def whole_life(azure):
     equal(image_of_new, version["id"], "image of the new instance")
     newest = azure.instance(10)["properties"]
     equal((newest["latestModelApplied"], newest["provisioningState"]), (True, "Succeeded"), "the new instance")
+    equal(newest["osProfile"]["computerName"], f"{POOL}00000A", "computer name of the new instance")
     assert "id" not in azure.instance(1)["properties"]["storageProfile"]["imageReference"], "old instances keep their image"
 
     # Power of one instance and of several.

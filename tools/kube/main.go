@@ -1,4 +1,4 @@
-// Command kiln-kube is every Kubernetes program that kiln's tests and lab run, linked once. It acts as the program that its own
+// Command kiln-kube is every Kubernetes program that kiln's tests and boot bench run, linked once. It acts as the program that its own
 // name says, or the first argument when its name is none of them: `kiln-kube kubectl version`.
 package main
 

@@ -76,8 +76,12 @@ yes
   "--no-canary" (not $kiln.canary)
   "--pin" $kiln.pin
   "--deallocate" $kiln.deallocate
+  "--live" $kiln.live
   "--replace-today" $kiln.replaceToday
-  "--allow-empty-pool" $kiln.allowEmptyPool -}}
+  "--allow-empty-pool" $kiln.allowEmptyPool
+  "--allow-managed-pool" $kiln.allowManagedPool
+  "--allow-rejected-patch" $kiln.allowRejectedPatch
+  "--no-original" $kiln.noOriginal -}}
 {{- range $flag, $on := $flags -}}
 {{- if $on -}}
 {{- $arguments = append $arguments $flag -}}
@@ -85,6 +89,12 @@ yes
 {{- end -}}
 {{- range $key, $value := $kiln.tags -}}
 {{- $arguments = concat $arguments (list "--tags" (printf "%s=%s" $key $value)) -}}
+{{- end -}}
+{{- with $kiln.join -}}
+{{- $arguments = concat $arguments (list "--join" .) -}}
+{{- end -}}
+{{- with $kiln.canarySecret -}}
+{{- $arguments = concat $arguments (list "--canary-secret" .) -}}
 {{- end -}}
 {{- with $kiln.diskEncryptionSet -}}
 {{- $arguments = concat $arguments (list "--disk-encryption-set" .) -}}
@@ -108,12 +118,16 @@ yes
   "--pending-reboot-annotation" (required "kamino.auto.pendingRebootAnnotation is required with kamino.targetVMSS" $auto.pendingRebootAnnotation)
   "--minimum-ready-time" $ready
   "--minimum-candidates" (int64 $auto.minimumCandidates | toString)
-  "--maximum-image-age" (int64 $auto.maximumImageAge | toString)) -}}
+  "--maximum-image-age" (int64 $auto.maximumImageAge | toString)
+  "--max-skipped-nights" (int64 $kiln.maxSkippedNights | toString)) -}}
 {{- range $kiln.nodeIgnoreAnnotations -}}
 {{- $arguments = concat $arguments (list "--node-ignore-annotation" .) -}}
 {{- end -}}
 {{- range $kiln.ignoreNodes -}}
 {{- $arguments = concat $arguments (list "--ignore-nodes" .) -}}
+{{- end -}}
+{{- if $kiln.allowSkipped -}}
+{{- $arguments = append $arguments "--allow-skipped" -}}
 {{- end -}}
 {{- if $auto.dryRun -}}
 {{- $arguments = append $arguments "--dry-run" -}}

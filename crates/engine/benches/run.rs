@@ -99,8 +99,14 @@ async fn pools_at_once(pools: usize) -> f64 {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().expect("a span");
-    let request =
-        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: false, parallel: PARALLEL };
+    let request = AutoRequest {
+        pools: Vec::new(),
+        rules,
+        options: RunOptions::default(),
+        dry_run: false,
+        max_skipped_nights: 14,
+        parallel: PARALLEL,
+    };
     let began = Instant::now();
     let reports = Box::pin(auto_update(&world.quiet(), &request)).await.expect("runs");
     assert!(reports.len() == pools && reports.iter().all(|report| report.outcome.is_success()), "{reports:#?}");

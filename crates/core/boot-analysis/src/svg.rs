@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use kiln_types::xml::escape;
+
 /// The point of a text that its coordinates refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
@@ -72,10 +74,4 @@ impl Svg {
             escape(title)
         )
     }
-}
-
-/// Escapes text for XML and HTML. Control characters, which XML does not allow, become blanks.
-pub fn escape(text: &str) -> String {
-    let plain = text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect::<String>();
-    plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -392,6 +392,7 @@ fn policy(spec: &Spec, checker: &mut Checker) {
 
 #[cfg(test)]
 mod tests {
+    use kiln_types::json::merge_patch;
     use serde_json::{Value, json};
 
     use super::*;
@@ -403,23 +404,12 @@ mod tests {
 
     fn violations(change: &Value) -> Vec<String> {
         let mut spec = minimal();
-        merge(&mut spec, change);
+        merge_patch(&mut spec, change);
         let config = NodeConfig { spec: serde_json::from_value(spec).unwrap(), ..NodeConfig::default() };
         config
             .check()
             .err()
             .map_or_else(Vec::new, |invalid| invalid.0.into_iter().map(|violation| violation.path).collect())
-    }
-
-    fn merge(into: &mut Value, from: &Value) {
-        match (into, from) {
-            (Value::Object(into), Value::Object(from)) => {
-                for (name, value) in from {
-                    merge(into.entry(name.clone()).or_insert(Value::Null), value);
-                }
-            }
-            (into, from) => *into = from.clone(),
-        }
     }
 
     #[test]
@@ -488,7 +478,7 @@ mod tests {
     #[test]
     fn planted_secret_is_rejected_and_not_shown() {
         let mut spec = minimal();
-        merge(&mut spec, &json!({"files": [{"path": "/a", "content": "abcdef.0123456789abcdef"}]}));
+        merge_patch(&mut spec, &json!({"files": [{"path": "/a", "content": "abcdef.0123456789abcdef"}]}));
         let config = NodeConfig { spec: serde_json::from_value(spec).unwrap(), ..NodeConfig::default() };
         let error = config.check().unwrap_err().to_string();
         assert!(error.contains("spec.files[0].content") && !error.contains("0123456789abcdef"));

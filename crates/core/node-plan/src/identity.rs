@@ -85,8 +85,15 @@ pub const IDENTITY: &[Item] = &[
             "/var/lib/waagent/provisioned",
             "/var/lib/waagent/*.xml",
             "/var/lib/waagent/*.prv",
+            // The last settings that an extension processed: it would skip those of a clone, which have the same number.
+            "/var/lib/waagent/*/mrseq",
+            "/var/lib/waagent/*/config/*.settings",
+            "/var/lib/waagent/*/config/HandlerState",
+            "/var/lib/waagent/*/config/HandlerStatus",
+            "/var/lib/waagent/*/status",
+            "/var/lib/waagent/custom-script",
         ],
-        "the agent would consider a clone provisioned and report as its donor",
+        "the agent would consider a clone provisioned, report as its donor and not run its extensions",
     ),
     item(
         "custom-data",

@@ -8,26 +8,45 @@ use kiln_types::{
 /// An action. Every action is idempotent. Those with a pool, an instance or a revision fail if the resource changed since it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    TagPool { pool: Box<Pool>, tags: Tags },
+    TagPool {
+        pool: Box<Pool>,
+        tags: Tags,
+    },
     SaveRecipe,
     CreateGallery(Gallery),
     CreateDefinition(Box<ImageDefinition>),
     DeleteVersion(VersionNumber),
     HoldNode,
     ReleaseNode,
-    SetProtection { instance: Box<Instance>, protection: Protection },
+    SetProtection {
+        instance: Box<Instance>,
+        protection: Protection,
+    },
     Drain,
     InstallFirstBoot,
     PowerOff(PowerDown),
     Start,
     Snapshot(SnapshotRequest),
+    /// Freezes the donor's file systems, creates the snapshot and thaws them.
+    LiveSnapshot(SnapshotRequest),
+    /// Thaws the donor's file systems if they are frozen.
+    Thaw,
     DeleteSnapshot,
     Publish(Box<Publication>),
     CreateCanary(Canary),
     DeleteCanary,
-    TagDefinition { definition: Box<ImageDefinition>, tags: Tags },
+    TagDefinition {
+        definition: Box<ImageDefinition>,
+        tags: Tags,
+    },
     Include(VersionNumber),
-    SetRecipe { change: RecipeChange, revision: Revision },
+    SetRecipe {
+        change: RecipeChange,
+        revision: Revision,
+    },
     RemoveExtension(String),
-    AddInstances { pool: Box<Pool>, more: u32 },
+    AddInstances {
+        pool: Box<Pool>,
+        more: u32,
+    },
 }

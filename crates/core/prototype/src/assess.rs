@@ -8,6 +8,7 @@ mod donor;
 mod image;
 mod prepare;
 mod switch;
+mod verdict;
 
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::history;
 use crate::journal::{Memo, Output, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::Step;
+
+pub(crate) use verdict::{Verdict, judge};
 
 /// The state of a step, according to what was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +98,9 @@ pub(crate) fn assess(step: Step, run: &Run, observed: &Observed) -> Assessed {
         Step::Drain => Ok(Assessment::act(Action::Drain)),
         Step::FirstBoot => Ok(donor::first_boot(run)),
         Step::PowerOff => donor::power_off(run, observed),
+        Step::LiveSnapshot => donor::live_snapshot(run, observed),
         Step::Snapshot => donor::snapshot(run, observed),
+        Step::Thaw => donor::thaw(run, observed),
         Step::Start => donor::start(run, observed),
         Step::AwaitReady => donor::await_ready(run, observed),
         Step::Unprotect => donor::unprotect(run, observed),
@@ -103,7 +108,7 @@ pub(crate) fn assess(step: Step, run: &Run, observed: &Observed) -> Assessed {
         Step::Publish => image::publish(run, observed),
         Step::DeleteSnapshot => image::delete_snapshot(run, observed),
         Step::CreateCanary => image::create_canary(run, observed),
-        Step::AwaitCanary => image::await_canary(observed),
+        Step::AwaitCanary => image::await_canary(run, observed),
         Step::Reject => image::reject(run, observed),
         Step::DeleteCanary => image::delete_canary(observed),
         Step::Include => switch::include(run, observed),

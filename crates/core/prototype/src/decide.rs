@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kiln_types::tags::CLAIM_TAG;
-use kiln_types::{ErrorClass, OperationHandle};
+use kiln_types::{ErrorClass, OperationHandle, ThawReport};
 
 use crate::action::Action;
-use crate::assess::{self, Assessment};
+use crate::assess::{self, Assessment, Verdict};
 use crate::journal::{Event, Memo, Outcome, Output, Route, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::{Hold, Step};
@@ -91,14 +91,28 @@ pub fn next(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
             if now.duration_since(run.last) < signed(timeout) {
                 return Decision::Wait(Wait::For { step, pause, reason });
             }
-            let reason = format!("{reason}, for {} min now", timeout.as_secs() / 60);
             if step == Step::AwaitCanary {
-                return Decision::Record(Event::Succeeded { step, output: Some(Output::Rejected(reason)) });
+                return judge_canary(run, observed, now);
             }
+            let reason = format!("{reason}, for {} min now", timeout.as_secs() / 60);
             give_up(run, step, reason)
         }
         Ok(Assessment::Fail(failure)) => Decision::Record(Event::Failed { step, failure, permanent: true }),
         Ok(Assessment::Refuse(blockers)) => Decision::Refuse(blockers),
+    }
+}
+
+/// Rejects the version of a canary that was seen failing, or ends the run without a verdict.
+fn judge_canary(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
+    let step = Step::AwaitCanary;
+    match observed.canary() {
+        Err(fact) => Decision::Read(vec![fact]),
+        Ok(canary) => match assess::judge(&canary.cloned().unwrap_or_default(), &run.header.version, now) {
+            Verdict::Rejected(reason) => {
+                Decision::Record(Event::Succeeded { step, output: Some(Output::Rejected(reason)) })
+            }
+            Verdict::NotProven(reason) => give_up(run, step, reason),
+        },
     }
 }
 
@@ -167,6 +181,25 @@ pub fn event_after_action(step: Step, handle: Option<OperationHandle>) -> Option
     }
 }
 
+/// The event to record after a live snapshot was created. It counts only if the file systems stayed frozen until it was complete.
+pub fn event_after_live_snapshot(run: &Run, report: &ThawReport) -> Event {
+    let step = Step::LiveSnapshot;
+    match report.frozen_until_requested() {
+        Some(frozen) => {
+            let note = format!("the file systems were frozen for {:.1} s", frozen.as_secs_f64());
+            Event::Succeeded { step, output: Some(Output::Note(note)) }
+        }
+        None => {
+            let message = format!(
+                "the file systems of `{}` were thawed before its snapshot was complete; they are frozen for {} s at most",
+                run.header.donor.node,
+                kiln_types::FREEZE_WINDOW.as_secs()
+            );
+            event_after_failure(run, step, StepFailure::new(ErrorClass::Transient, message))
+        }
+    }
+}
+
 /// Drops the handle of a succeeded operation and returns the event to record; none if the effect is read back instead.
 pub fn event_after_operation(run: &mut Run, step: Step) -> Option<Event> {
     run.clear_handle(step);
@@ -220,6 +253,8 @@ fn applies(run: &Run, step: Step) -> bool {
     }
     match step {
         Step::Reject => false,
+        Step::Protect | Step::Drain | Step::PowerOff | Step::Snapshot if run.header.options.live => false,
+        Step::LiveSnapshot if !run.header.options.live => false,
         Step::CreateCanary => run.header.options.canary,
         Step::AwaitCanary => run.is_begun(Step::CreateCanary),
         step if step.is_donor_step() => run.route() == Route::Full,
@@ -246,6 +281,12 @@ fn stuck(run: &Run, step: Step, reason: String) -> Stuck {
             "start instance {} of `{pool}` (`az vmss start --instance-ids {} --name {pool}`) or delete it; then run \
              `kiln prototype resume`",
             donor.instance, donor.instance
+        ),
+        Step::Thaw => format!(
+            "check that `{}` can write to its disk; systemd thaws its file systems after {} s by itself, and a restart of the \
+             instance does too; then run `kiln prototype resume`",
+            donor.node,
+            kiln_types::THAW_TIMER.as_secs()
         ),
         Step::AwaitReady => format!(
             "find out why the kubelet on `{}` does not report (see its serial console), and repair or delete the node; then run \

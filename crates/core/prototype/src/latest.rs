@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use kiln_types::{DefinitionName, ImageSource, ImageVersion, VersionNumber};
+use kiln_types::tags::{LIVE_TAG, VERSION_TAG};
+use kiln_types::{DefinitionName, ImageSource, ImageVersion, Provisioning, Snapshot, VersionNumber};
 use serde::Serialize;
 
 use crate::provenance::Provenance;
@@ -48,6 +49,14 @@ pub fn new_nodes(
 /// Compares definitions without case, as Azure does.
 pub fn same_definition(a: &DefinitionName, b: &DefinitionName) -> bool {
     a.gallery.as_str().eq_ignore_ascii_case(b.gallery.as_str()) && a.definition.eq_ignore_ascii_case(&b.definition)
+}
+
+/// Whether a run can create a version from a snapshot that an earlier run of the day left. It cannot if the donor was running: whether its
+/// file systems were frozen is known only to the run that created the snapshot.
+pub fn is_reusable(snapshot: &Snapshot, version: &VersionNumber) -> bool {
+    snapshot.provisioning == Provisioning::Succeeded
+        && snapshot.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str())
+        && snapshot.tags.get(LIVE_TAG).is_none_or(String::is_empty)
 }
 
 /// The version of a definition that an image refers to.

@@ -1,5 +1,6 @@
 //! The state of cloud and cluster, as read for one decision.
 
+use jiff::Timestamp;
 use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, Snapshot};
 
 use crate::action::Action;
@@ -51,12 +52,16 @@ pub struct CanaryView {
     pub failed: Option<String>,
     /// Its node is Ready.
     pub ready: bool,
+    /// The VM agent on its machine has reported, so its disk boots.
+    pub booted: bool,
+    /// When its node registered.
+    pub registered: Option<Timestamp>,
     /// Why its node is not Ready yet.
     pub pending: String,
 }
 
 impl Observed {
-    /// Forgets what an action may have changed. Draining and installing take long enough that everything may have changed meanwhile;
+    /// Forgets what an action may have changed. Draining, installing and freezing take long enough that everything may have changed meanwhile;
     /// the same goes for waiting, after which the engine starts with an empty value.
     pub fn forget(&mut self, action: &Action) {
         match action {
@@ -77,7 +82,9 @@ impl Observed {
             Action::Snapshot(_) => (self.snapshot, self.instance) = (None, None),
             Action::DeleteSnapshot => self.snapshot = None,
             Action::CreateCanary(_) | Action::DeleteCanary => self.canary = None,
-            Action::Drain | Action::InstallFirstBoot => *self = Self::default(),
+            Action::Drain | Action::InstallFirstBoot | Action::LiveSnapshot(_) | Action::Thaw => {
+                *self = Self::default()
+            }
         }
     }
 

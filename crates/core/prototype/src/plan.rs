@@ -6,15 +6,17 @@ mod text;
 
 use std::time::Duration;
 
-use kiln_types::{ImageSource, NodeName, PoolName, VersionNumber};
+use kiln_types::{ImageSource, JoinMode, NodeName, PoolName, VersionNumber};
 use serde::Serialize;
 
 use crate::cost::{StorageCost, storage};
 use crate::history::{prune, used};
+use crate::join::choose_join;
 use crate::journal::Route;
 use crate::latest::{describe_image, same_definition};
 use crate::preflight::{
-    DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check, choose_definition,
+    Consent, DefinitionChoice, DefinitionRequirements, OriginalState, PreflightInput, PreflightReport, check,
+    choose_definition,
 };
 use crate::run::RunOptions;
 use crate::span::Span;
@@ -53,18 +55,39 @@ pub struct Plan {
     pub pool: PoolName,
     pub donor: NodeName,
     pub version: VersionNumber,
+    /// How clones would join; unset if they could not.
+    pub join: Option<JoinMode>,
     /// The current image of new nodes.
     pub now: String,
     pub steps: Vec<PlannedStep>,
     /// The expected duration without the drain.
     pub total: Span,
+    /// Whether the disk of the running donor is copied.
+    pub live: bool,
     /// How long the donor is expected to be away, from power off until Ready.
     pub away: Span,
     /// Secrets on the donor's disk.
     pub secrets: Vec<ClonedSecret>,
     pub cost: Option<StorageCost>,
+    /// Every consent, given or not.
+    pub consents: Vec<PlannedConsent>,
     #[serde(flatten)]
     pub preflight: PreflightReport,
+}
+
+/// A consent of the run's options.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedConsent {
+    pub flag: &'static str,
+    pub given: bool,
+    pub waives: &'static str,
+}
+
+impl PlannedConsent {
+    fn new(consent: Consent, options: &RunOptions) -> Self {
+        let flag = consent.flag().expect("every consent of the list has an option");
+        Self { flag, given: consent.is_given(options), waives: consent.waives() }
+    }
 }
 
 /// The steps during which the donor is away.
@@ -92,12 +115,15 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         pool: preflight.pool.name.clone(),
         donor: preflight.node.name.clone(),
         version: version.clone(),
+        join: join(input),
         now: describe_image(&preflight.pool.recipe.image),
+        live: options.live && input.route == Route::Full,
         total: sum(&|_| true),
         away: sum(&|step| AWAY.contains(&step)),
         steps,
-        secrets: inspection.map(cloned_secrets).unwrap_or_default(),
+        secrets: inspection.map(|inspection| cloned_secrets(inspection, join(input))).unwrap_or_default(),
         cost,
+        consents: Consent::ALL.map(|consent| PlannedConsent::new(consent, options)).into(),
         preflight: check(preflight),
     }
 }
@@ -124,6 +150,19 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         },
         Step::ClearFailed => failed(input),
         _ if step.is_donor_step() && !is_full => None,
+        Step::Protect
+        | Step::Drain
+        | Step::PowerOff
+        | Step::Snapshot
+        | Step::Start
+        | Step::AwaitReady
+        | Step::Unprotect
+            if options.live =>
+        {
+            None
+        }
+        Step::LiveSnapshot | Step::Thaw if !options.live => None,
+        Step::HoldNode if options.live => Some(format!("disable the scale-down of `{node}`")),
         Step::HoldNode => Some(format!("cordon `{node}` and disable its scale-down")),
         Step::Protect => Some("protect its instance from the scale set".into()),
         Step::Drain => Some(drain(options)),
@@ -134,9 +173,14 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         Step::PowerOff if options.deallocate => Some(format!("deallocate `{node}`")),
         Step::PowerOff => Some(format!("stop `{node}`, keeping its hardware reserved")),
         Step::Snapshot => Some("create a snapshot of its OS disk".into()),
+        Step::LiveSnapshot => Some(
+            "freeze its file systems with a privileged pod, create a snapshot of its OS disk, and thaw them".into(),
+        ),
+        Step::Thaw => Some("verify that its file systems are thawed".into()),
         Step::Start => Some(format!("start `{node}`")),
         Step::AwaitReady => Some(format!("wait until `{node}` is Ready")),
         Step::Unprotect => Some("restore its protection".into()),
+        Step::ReleaseNode if options.live => Some("restore its annotation".into()),
         Step::ReleaseNode => Some("restore its cordon and annotation".into()),
         Step::Publish => Some(match route {
             Route::FromVersion => format!("wait for version {version}, which is being created"),
@@ -148,12 +192,18 @@ fn describe(step: Step, input: PlanInput<'_>) -> Option<String> {
         Step::DeleteCanary => when(options.canary, "delete the canary".into()),
         Step::Include => Some(format!("include version {version}: new nodes get it")),
         Step::Model => model(input),
+        Step::StripData | Step::StripScripts if join(input) == Some(JoinMode::Recipe) => None,
         Step::StripData => when(is_first(input), "replace the custom data by one without effect".into()),
         Step::StripScripts => scripts(input),
         Step::Prune => pruned(input),
         Step::AddNodes => when(options.new_nodes > 0, format!("add {} nodes", options.new_nodes)),
         Step::ReleaseClaim => Some("remove the run's tag".into()),
     }
+}
+
+fn join(input: PlanInput<'_>) -> Option<JoinMode> {
+    let PreflightInput { inspection, options, pool, .. } = input.preflight;
+    choose_join(options.join, inspection.ok()?, pool).ok()
 }
 
 enum DefinitionPlan {

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use kiln_types::{
-    CanaryName, Gallery, ImageDefinition, InstanceId, NodeName, PoolName, SnapshotName, Tags, VersionNumber, name,
+    CanaryName, Gallery, ImageDefinition, InstanceId, JoinMode, NodeName, PoolName, SnapshotName, Tags, VersionNumber,
+    name,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -18,7 +19,7 @@ name! {
 /// The options of a run, as the user gave them.
 ///
 /// The command line builds this once and the journal stores it in the [`Header`], so that a resumed run has exactly the options and
-/// consents that it was started with. `force`, `allow_empty_pool` and `no_original` are consents: each accepts certain blockers.
+/// consents that it was started with; see [`Consent`](crate::preflight::Consent).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
@@ -27,18 +28,32 @@ pub struct RunOptions {
     pub max_history: MaxHistory,
     /// Seconds that each pod has to terminate when the donor is drained.
     pub grace_seconds: u32,
-    /// Force-delete pods that a drain leaves, and accept the blockers with [`Consent::Force`](crate::preflight::Consent::Force).
+    /// Force-delete pods that a drain leaves.
     pub force: bool,
     /// Accept that the donor is its pool's only node.
     pub allow_empty_pool: bool,
+    /// Accept that AKS or Cluster API owns the pool.
+    pub allow_managed_pool: bool,
+    /// Accept a donor with the packages of a rejected version.
+    pub allow_rejected_patch: bool,
     /// Accept that the original recipe cannot be saved.
     pub no_original: bool,
     /// Test the version with a canary before it is included.
     pub canary: bool,
+    /// How clones join; by default chosen from the inspection of the donor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<JoinMode>,
+    /// The Secret in kiln's namespace with the secret parts of the pool's recipe, for a canary that joins by the recipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_secret: Option<String>,
     /// Set the version in the scale set's model instead of the image definition.
     pub pin: bool,
     /// Deallocate the donor instead of only stopping it.
     pub deallocate: bool,
+    /// Copy the disk of the running donor while its file systems are frozen, instead of draining and stopping it.
+    // Not written if it is not set, as in journals from before this option.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
     /// Replace a version of today that is not in use.
     pub replace_today: bool,
     /// How many nodes to add at the end.
@@ -58,10 +73,15 @@ impl Default for RunOptions {
             grace_seconds: 300,
             force: false,
             allow_empty_pool: false,
+            allow_managed_pool: false,
+            allow_rejected_patch: false,
             no_original: false,
             canary: true,
+            join: None,
+            canary_secret: None,
             pin: false,
             deallocate: false,
+            live: false,
             replace_today: false,
             new_nodes: 0,
             replicas: None,
@@ -101,6 +121,9 @@ pub struct Header {
     /// Who started it.
     pub who: String,
     pub options: RunOptions,
+    /// How clones join.
+    #[serde(default, skip_serializing_if = "is_certificate")]
+    pub join: JoinMode,
     /// Replicas of the version per region.
     pub replicas: u32,
     /// Created if it does not exist.
@@ -111,6 +134,11 @@ pub struct Header {
     pub canary: CanaryName,
     /// Tags of the snapshot and of the version: the user's and the version's provenance.
     pub tags: Tags,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde needs")]
+fn is_certificate(join: &JoinMode) -> bool {
+    *join == JoinMode::Certificate
 }
 
 /// The schema of the journal. Serialises as [`Schema::NUMBER`] and deserialises from nothing else: a journal of another schema is

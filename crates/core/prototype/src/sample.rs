@@ -4,8 +4,8 @@ use kiln_types::{
     Architecture, CustomData, DefinitionName, DiskUse, Extension, FirstBootUnit, Generation, ImageDefinition,
     ImageFeatures, ImageSource, ImageVersion, Inspection, Instance, JoinCredential, MarketplaceImage, Node, NodeSystem,
     OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Readiness, Recipe,
-    RegionProgress, SecretBytes, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState, node_name_of,
-    parse_fstab,
+    RecipeRunner, RegionProgress, SecretBytes, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState,
+    node_name_of, parse_fstab,
 };
 
 use crate::names;
@@ -105,6 +105,7 @@ pub(crate) fn instance(id: u32, runs: ImageSource) -> Instance {
         vm_id: format!("vm-{id}"),
         id,
         power: PowerState::Running,
+        agent_ready: true,
         provisioning: Provisioning::Succeeded,
         protection: Protection::NONE,
         runs,
@@ -155,6 +156,7 @@ pub(crate) fn inspection() -> Inspection {
         disk: DiskUse { size_bytes: 30 << 30, used_bytes: 12 << 30 },
         fstab: parse_fstab("UUID=1 / ext4 defaults,discard 0 1\n"),
         join_credential: JoinCredential::StaticClientCertificate { path: "/etc/kubernetes/certs/client.crt".into() },
+        recipe_runners: vec![RecipeRunner::CloudInit],
         custom_data: CustomData::found(SecretBytes::new("#cloud-config\n")),
         literal_host_names: Vec::new(),
         static_addresses: Vec::new(),

@@ -30,7 +30,11 @@ pub enum Step {
     /// Install the unit that resets a clone's identity.
     FirstBoot,
     PowerOff,
+    /// Freeze the running donor's file systems, create the snapshot, and thaw them.
+    LiveSnapshot,
     Snapshot,
+    /// Verify that the donor's file systems are not frozen.
+    Thaw,
     Start,
     /// Wait until the donor is Ready.
     AwaitReady,
@@ -80,18 +84,20 @@ pub enum Hold {
     Absence,
     /// The donor's machine is off.
     Power,
+    /// The running donor's file systems are frozen.
+    Frozen,
     Canary,
 }
 
 use Step::{
     AddNodes, AwaitCanary, AwaitReady, Claim, ClearFailed, CreateCanary, Definition, DeleteCanary, DeleteSnapshot,
-    Drain, FirstBoot, Gallery, HoldNode, Include, Model, PowerOff, Preflight, Protect, Prune, Publish, Reject,
-    ReleaseClaim, ReleaseNode, SaveRecipe, Snapshot, Start, StripData, StripScripts, Survey, Unprotect,
+    Drain, FirstBoot, Gallery, HoldNode, Include, LiveSnapshot, Model, PowerOff, Preflight, Protect, Prune, Publish,
+    Reject, ReleaseClaim, ReleaseNode, SaveRecipe, Snapshot, Start, StripData, StripScripts, Survey, Thaw, Unprotect,
 };
 
 impl Step {
     /// All steps, in order.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Preflight,
         Claim,
         SaveRecipe,
@@ -104,7 +110,9 @@ impl Step {
         Drain,
         FirstBoot,
         PowerOff,
+        LiveSnapshot,
         Snapshot,
+        Thaw,
         Start,
         AwaitReady,
         Unprotect,
@@ -151,7 +159,16 @@ impl Step {
     pub fn trusts_response(self) -> bool {
         matches!(
             self,
-            SaveRecipe | Gallery | Definition | Protect | Drain | FirstBoot | Unprotect | StripData | ReleaseClaim
+            SaveRecipe
+                | Gallery
+                | Definition
+                | Protect
+                | Drain
+                | FirstBoot
+                | Thaw
+                | Unprotect
+                | StripData
+                | ReleaseClaim
         )
     }
 
@@ -170,7 +187,9 @@ impl Step {
             Drain => "drain",
             FirstBoot => "first-boot",
             PowerOff => "power-off",
+            LiveSnapshot => "live-snapshot",
             Snapshot => "snapshot",
+            Thaw => "thaw",
             Start => "start",
             AwaitReady => "await-ready",
             Unprotect => "unprotect",
@@ -200,7 +219,8 @@ impl fmt::Display for Step {
 
 impl Hold {
     /// All holds, in the order in which they are acquired.
-    pub const ALL: [Self; 6] = [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Canary];
+    pub const ALL: [Self; 7] =
+        [Self::Claim, Self::Node, Self::Protection, Self::Absence, Self::Power, Self::Frozen, Self::Canary];
 
     /// The step that acquires it.
     pub fn acquired_by(self) -> Step {
@@ -209,6 +229,7 @@ impl Hold {
             Self::Node => HoldNode,
             Self::Protection => Protect,
             Self::Absence | Self::Power => PowerOff,
+            Self::Frozen => LiveSnapshot,
             Self::Canary => CreateCanary,
         }
     }
@@ -221,6 +242,7 @@ impl Hold {
             Self::Protection => Unprotect,
             Self::Absence => AwaitReady,
             Self::Power => Start,
+            Self::Frozen => Thaw,
             Self::Canary => DeleteCanary,
         }
     }
@@ -234,6 +256,7 @@ impl fmt::Display for Hold {
             Self::Protection => "the instance's protection",
             Self::Absence => "the node's absence",
             Self::Power => "the stopped machine",
+            Self::Frozen => "the frozen file systems",
             Self::Canary => "the canary's scale set",
         })
     }
@@ -246,8 +269,8 @@ mod tests {
     #[test]
     fn lists_of_steps_and_holds_are_complete_and_in_order() {
         assert!(Step::ALL.is_sorted() && Hold::ALL.is_sorted());
-        assert_eq!(Step::ALL.iter().collect::<std::collections::BTreeSet<_>>().len(), 30);
-        assert_eq!(Step::ALL.map(|step| step as usize), std::array::from_fn::<usize, 30, _>(|index| index));
+        assert_eq!(Step::ALL.iter().collect::<std::collections::BTreeSet<_>>().len(), 32);
+        assert_eq!(Step::ALL.map(|step| step as usize), std::array::from_fn::<usize, 32, _>(|index| index));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::image::DefinitionName;
 use crate::name::{BadName, PoolName};
+use crate::secret::Secret;
 use crate::tags::Tags;
 use crate::version::VersionNumber;
 
@@ -59,7 +60,7 @@ impl fmt::Display for CanaryName {
 }
 
 /// A canary to create: one instance with the pool's recipe, from exactly this version, without load balancers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canary {
     pub name: CanaryName,
     /// The pool whose recipe it uses.
@@ -67,6 +68,16 @@ pub struct Canary {
     pub definition: DefinitionName,
     pub number: VersionNumber,
     pub tags: Tags,
+    /// What it joins with, for a canary that runs the pool's bootstrap. `None`: with what is in the image, so it gets no custom data.
+    pub bootstrap: Option<CanaryBootstrap>,
+}
+
+/// The secret parts of a pool's recipe, which Azure does not return. A factory that knows them ignores these and uses its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CanaryBootstrap {
+    pub custom_data: Option<Secret>,
+    /// The protected settings of the script extension, as JSON.
+    pub protected_settings: Option<Secret>,
 }
 
 #[cfg(test)]

@@ -24,6 +24,11 @@ pub trait Factory: Send + Sync {
     /// The error type of this cloud.
     type Error: FactoryError;
 
+    /// Whether a canary can get the pool's own custom data and protected settings. Azure never returns them.
+    fn knows_secrets(&self) -> bool {
+        false
+    }
+
     /// Every action that the operations below perform, as the cloud writes it.
     fn needs(&self) -> &'static [Need];
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::custom_data::{CustomData, sha256_hex};
 use crate::fstab::FstabEntry;
 use crate::join_credential::JoinCredential;
+use crate::join_mode::RecipeRunner;
 
 /// A node as seen from the inside. Contains no secrets, because it is stored in a `ConfigMap`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Inspection {
     pub fstab: Vec<FstabEntry>,
     /// How the kubelet joined.
     pub join_credential: JoinCredential,
+    /// The programs that would run the pool's recipe again on a clone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipe_runners: Vec<RecipeRunner>,
     /// Custom data that the first boot left on the disk.
     #[serde(default)]
     pub custom_data: CustomData,
@@ -131,6 +135,7 @@ mod tests {
             disk: DiskUse { size_bytes: 30, used_bytes: 31 },
             fstab: crate::fstab::parse("UUID=1 / ext4 defaults 0 1"),
             join_credential: JoinCredential::StaticClientCertificate { path: "/client.crt".to_owned() },
+            recipe_runners: vec![RecipeRunner::CloudInit],
             custom_data: CustomData::found(SecretBytes::new("hunter2")),
             literal_host_names: vec![FileLine { path: "/etc/x".to_owned(), line: "node000003".to_owned() }],
             static_addresses: Vec::new(),

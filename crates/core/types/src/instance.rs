@@ -17,6 +17,8 @@ pub struct Instance {
     /// The id in its firmware.
     pub vm_id: String,
     pub power: PowerState,
+    /// Whether the VM agent in its guest reports, which shows that its disk boots.
+    pub agent_ready: bool,
     pub provisioning: Provisioning,
     pub protection: Protection,
     /// The image that it was created from.

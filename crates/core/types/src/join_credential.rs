@@ -21,6 +21,11 @@ pub enum JoinCredential {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         renewed_by: Option<String>,
     },
+    /// The certificate that the kubelet got for its node, after which the credential that it joined with was deleted, as kubeadm does.
+    NodeCertificate {
+        /// The kubeconfig that names it.
+        path: String,
+    },
     /// A program that gets a credential for the machine's identity.
     ExecPlugin {
         command: String,
@@ -85,6 +90,7 @@ impl JoinCredential {
         match self {
             Self::StaticClientCertificate { .. } => "staticClientCertificate",
             Self::BootstrapToken { .. } => "bootstrapToken",
+            Self::NodeCertificate { .. } => "nodeCertificate",
             Self::ExecPlugin { .. } => "execPlugin",
             Self::Unknown { .. } => "unknown",
         }
@@ -102,20 +108,20 @@ pub enum KeepOrDrop {
     KeepDroppingCache,
 }
 
-/// Why a clone of this donor could not join.
+/// Why a clone of this donor could not join with what is in the image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefuseReason {
     /// The token in the image will expire.
-    #[error(
-        "the donor joined with bootstrap token `{token_id}`, which no controller renews for new nodes; \
-         let a controller renew it, or join with a client certificate or an exec plugin"
-    )]
+    #[error("the donor joined with bootstrap token `{token_id}`, which no controller renews for new nodes")]
     NotRenewed { token_id: TokenId },
+    #[error("the donor joined with a credential that was deleted; `{path}` names the certificate of its own node")]
+    NodeCertificate { path: String },
     #[error("cannot determine how the donor joined ({why}), so a clone may fail to join")]
     Unknown { why: String },
 }
 
-/// Decides what a clone does with its donor's credential.
+/// Decides what a clone does with its donor's credential. An error means that the image alone does not suffice: the clone has to run the
+/// pool's recipe again.
 pub fn clone_credential(credential: &JoinCredential) -> Result<KeepOrDrop, RefuseReason> {
     match credential {
         JoinCredential::StaticClientCertificate { .. } => Ok(KeepOrDrop::Keep),
@@ -123,6 +129,7 @@ pub fn clone_credential(credential: &JoinCredential) -> Result<KeepOrDrop, Refus
             Ok(KeepOrDrop::Drop { renewed_by: renewed_by.clone() })
         }
         JoinCredential::BootstrapToken { token_id, .. } => Err(RefuseReason::NotRenewed { token_id: token_id.clone() }),
+        JoinCredential::NodeCertificate { path } => Err(RefuseReason::NodeCertificate { path: path.clone() }),
         JoinCredential::ExecPlugin { .. } => Ok(KeepOrDrop::KeepDroppingCache),
         JoinCredential::Unknown { why } => Err(RefuseReason::Unknown { why: why.clone() }),
     }
@@ -156,6 +163,14 @@ mod tests {
             let reason = clone_credential(&token(renewed_by)).expect_err("not renewed");
             assert!(reason.to_string().contains("`abcdef`"), "{reason}");
         }
+    }
+
+    #[test]
+    fn certificate_of_the_donors_own_node_is_not_for_clones() {
+        let own = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".to_owned() };
+        let reason = clone_credential(&own).expect_err("of one node");
+        assert!(reason.to_string().contains("`/etc/kubernetes/kubelet.conf`"), "{reason}");
+        assert_eq!(serde_json::to_value(&own).expect("json")["kind"], own.kind());
     }
 
     #[test]

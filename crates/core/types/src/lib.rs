@@ -13,6 +13,7 @@ mod custom_data;
 mod error;
 pub mod error_chain;
 mod factory;
+mod freeze;
 mod fstab;
 pub mod hash;
 mod image;
@@ -21,6 +22,7 @@ mod inspection;
 mod instance;
 mod jitter;
 mod join_credential;
+mod join_mode;
 pub mod json;
 mod machines;
 mod name;
@@ -35,12 +37,14 @@ mod snapshot;
 pub mod tags;
 mod taint;
 mod version;
+pub mod xml;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Lock, Need, NeededFor, allowances};
-pub use canary::{Canary, CanaryName};
+pub use canary::{Canary, CanaryBootstrap, CanaryName};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
+pub use freeze::{FREEZE_WINDOW, FreezeEnd, FreezeReport, THAW_TIMER, ThawReport};
 pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
     Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageFeatures,
@@ -51,6 +55,7 @@ pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, Sec
 pub use instance::{Instance, PowerDown, PowerState, Protection};
 pub use jitter::Jitter;
 pub use join_credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, TokenId, clone_credential};
+pub use join_mode::{BadJoinMode, JoinMode, RecipeRunner};
 pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
 pub use name::{BadName, GalleryName, InstanceId, MachineName, NodeName, PoolName, SnapshotName, is_dns_label};
 pub use node::{Node, NodeSystem, Readiness};

@@ -26,6 +26,10 @@ pub const CANARY_TAG: &str = "kiln-canary-of";
 /// On a snapshot: the image version that is created from it.
 pub const VERSION_TAG: &str = "kiln-version";
 
+/// On a snapshot and on the image version that is created from it: the run that copied the disk of a running donor. Only that run knows
+/// whether the donor's file systems were frozen meanwhile, so no other run uses the snapshot.
+pub const LIVE_TAG: &str = "kiln-live";
+
 /// On an image definition: the rejected versions, separated by spaces.
 pub const REJECTED_TAG: &str = "kiln-rejected";
 

@@ -1,6 +1,6 @@
 //! The report as a bar chart.
 
-use std::fmt::Write as _;
+use kiln_boot_analysis::svg::{Anchor, Svg};
 
 use crate::report::Report;
 use crate::{Clock, Variant};
@@ -13,14 +13,19 @@ const LONGEST: f64 = 430.0;
 const TOP: f64 = 84.0;
 const STEP: f64 = 36.0;
 const BAR: f64 = 22.0;
+/// Read aloud instead of the picture.
+const TITLE: &str = "Busy time from the kernel's entry to kubelet's start, by the agent that configures the node";
+const STYLE: &str = "<style>text{font:13px system-ui,-apple-system,Segoe UI,sans-serif;fill:#1f2328}\
+    .title{font-size:17px;font-weight:bold}.scale{fill:#57606a}.page{fill:#fff;stroke:#d0d7de;rx:10px}\
+    .other{fill:#8c959f}.media{fill:#c2410c}.metadata{fill:#ea7c3c}</style>";
 
-/// The label and colour of a variant's bar; `None` for variants that are not compared with the others.
+/// The label and style of a variant's bar; `None` for variants that are not compared with the others.
 fn label(variant: Variant) -> Option<(&'static str, &'static str)> {
     match variant {
-        Variant::Floor => Some(("no agent: files on the disk", "#8c959f")),
-        Variant::Kilnd => Some(("kilnd, from provisioning media", "#c2410c")),
-        Variant::KilndImds => Some(("kilnd, from the metadata service", "#ea7c3c")),
-        Variant::CloudInit => Some(("cloud-init", "#8c959f")),
+        Variant::Floor => Some(("no agent: files on the disk", "other")),
+        Variant::Kilnd => Some(("kilnd, from provisioning media", "media")),
+        Variant::KilndImds => Some(("kilnd, from the metadata service", "metadata")),
+        Variant::CloudInit => Some(("cloud-init", "other")),
         _ => None,
     }
 }
@@ -31,9 +36,9 @@ pub(crate) fn draw_bars(report: &Report) -> Option<String> {
         .rows
         .iter()
         .filter_map(|row| {
-            let (name, colour) = label(row.variant)?;
+            let (name, class) = label(row.variant)?;
             let ratio = report.ratio(row.variant, Variant::CloudInit).and_then(Result::ok);
-            Some((name, colour, row.busy()?, ratio))
+            Some((name, class, row.busy()?, ratio))
         })
         .collect();
     let most = bars.iter().map(|bar| bar.2).fold(0.0, f64::max);
@@ -46,33 +51,23 @@ pub(crate) fn draw_bars(report: &Report) -> Option<String> {
     };
     let runs = report.rows.iter().map(|row| row.boots.len()).min().unwrap_or_default();
     let height = bars.iter().fold(TOP, |height, _| height + STEP) + 12.0;
-    let mut svg = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="system-ui, -apple-system, Segoe UI, sans-serif" role="img" aria-label="Busy time from the kernel's entry to kubelet's start, by the agent that configures the node">
-<rect x="0.5" y="0.5" width="{}" height="{}" rx="10" fill="#ffffff" stroke="#d0d7de"/>
-<text x="24" y="34" font-size="17" font-weight="bold" fill="#1f2328">From the kernel's entry to kubelet's start</text>
-<text x="24" y="58" font-size="13" fill="#57606a">busy time of one processor in {unit}, median of {runs}; same disk, same resulting node; linear scale</text>
-"##,
-        WIDTH - 1.0,
-        height - 1.0
-    );
+    let mut svg = Svg::new(WIDTH);
+    svg.rect("page", [0.5, 0.5, WIDTH - 1.0, height - 1.0], "");
+    svg.text("title", (24.0, 34.0), Anchor::Start, "From the kernel's entry to kubelet's start");
+    let scale =
+        format!("busy time of one processor in {unit}, median of {runs}; same disk, same resulting node; linear scale");
+    svg.text("scale", (24.0, 58.0), Anchor::Start, &scale);
     let mut y = TOP;
-    for (name, colour, busy, ratio) in bars {
+    for (name, class, busy, ratio) in bars {
         let length = LONGEST * busy / most;
-        let share = ratio.map(|ratio| format!("  {ratio:.2} of cloud-init")).unwrap_or_default();
+        let share = ratio.map(|ratio| format!(" ({ratio:.2} of cloud-init)")).unwrap_or_default();
         let text = y + 16.0;
-        let _ = write!(
-            svg,
-            r##"<text x="{}" y="{text}" font-size="13" text-anchor="end" fill="#1f2328">{name}</text>
-<rect x="{LEFT}" y="{y}" width="{length:.1}" height="{BAR}" rx="3" fill="{colour}"/>
-<text x="{:.1}" y="{text}" font-size="13" fill="#1f2328" xml:space="preserve">{busy:.1} s{share}</text>
-"##,
-            LEFT - 10.0,
-            LEFT + length + 8.0
-        );
+        svg.text("label", (LEFT - 10.0, text), Anchor::End, name);
+        svg.rect(class, [LEFT, y, length, BAR], "");
+        svg.text("label", (LEFT + length + 8.0, text), Anchor::Start, &format!("{busy:.1} s{share}"));
         y += STEP;
     }
-    svg.push_str("</svg>\n");
-    Some(svg)
+    Some(svg.into_document(height, TITLE, STYLE))
 }
 
 #[cfg(test)]
@@ -107,7 +102,7 @@ mod tests {
         let rows = vec![row(Variant::Kilnd, 5.0, b"x"), row(Variant::CloudInit, 20.0, b"x")];
         let svg = chart(rows).unwrap();
         assert!(svg.contains(r#"width="107.5""#) && svg.contains(r#"width="430.0""#), "{svg}");
-        assert!(svg.contains("5.0 s  0.25 of cloud-init"), "{svg}");
+        assert!(svg.contains("5.0 s (0.25 of cloud-init)"), "{svg}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::TestDep;
 
 /// The folder below the user's cache folder.
-const FOLDER: &str = "kiln/parts";
+const FOLDER: &str = "kiln/test-deps";
 
 /// The folder of all installed test dependencies.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,9 @@ use crate::Tier;
 pub enum TestDep {
     CargoDeny,
     PythonSdk,
+    JavaScriptSdk,
+    /// A program that drives the life cycle of a pool with the Azure SDK for Go.
+    GoSdk,
     /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl and etcd.
     Kube,
     /// Karpenter's CustomResourceDefinitions.
@@ -26,6 +29,8 @@ pub enum TestDep {
     Chromium,
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
+    /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
+    CloudRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
@@ -43,6 +48,17 @@ pub enum Recipe {
         /// The content of the requirements file: exact versions of all packages, transitive ones included.
         requirements: &'static str,
         /// A module that is imported to check the environment.
+        proof: &'static str,
+    },
+    /// Packages of npm, and a link to the Node.js that runs them.
+    Npm {
+        /// The content of `package.json`.
+        manifest: &'static str,
+        /// The content of `package-lock.json`, which has the version and checksum of all packages.
+        lock: &'static str,
+        /// The oldest Node.js that runs the packages.
+        node: &'static str,
+        /// A package that is loaded to check the installation.
         proof: &'static str,
     },
     /// All programs of Kubernetes in one binary built from Go modules, and etcd.
@@ -139,10 +155,27 @@ const NODE_DISABLED: &[&str] = &[
     "ssh.service",
 ];
 
+/// The packages of a node that cloud-init configures. It is not part of [`NODE_PACKAGES`], because its generator would run at every boot of
+/// every test. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
+const CLOUD_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "cloud-init",
+    "containerd",
+    "curl",
+    "dbus",
+    "iproute2",
+    "netbase",
+    "openssh-server",
+    "python3-cffi-backend",
+    "runc",
+    "systemd-sysv",
+    "udev",
+];
+
 /// Programs that boot machines and create their disks.
 const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
-/// The packages of a machine in the boot bench. debootstrap does not resolve the virtual package that `python3-cffi-backend` provides.
+/// The packages of a machine in the boot bench, with `python3-cffi-backend` as in [`CLOUD_PACKAGES`].
 const BENCH_PACKAGES: &[&str] = &[
     "ca-certificates",
     "cloud-init",
@@ -162,9 +195,11 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::CargoDeny,
         Self::PythonSdk,
+        Self::JavaScriptSdk,
+        Self::GoSdk,
         Self::Kube,
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
@@ -173,6 +208,7 @@ impl TestDep {
         Self::SystemdAnalyze,
         Self::Chromium,
         Self::NodeRoot,
+        Self::CloudRoot,
         Self::Umoci,
         Self::BenchTools,
         Self::BenchRoot,
@@ -184,6 +220,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => "deny",
             Self::PythonSdk => "python",
+            Self::JavaScriptSdk => "javascript",
+            Self::GoSdk => "go-sdk",
             Self::Kube => "kube",
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
@@ -192,6 +230,7 @@ impl TestDep {
             Self::SystemdAnalyze => "systemd",
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
+            Self::CloudRoot => "cloud-root",
             Self::Umoci => "umoci",
             Self::BenchTools => "bench-tools",
             Self::BenchRoot => "bench-root",
@@ -204,6 +243,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => "cargo-deny, which checks licences, sources and banned crates",
             Self::PythonSdk => "the Azure SDK for Python in a virtual environment",
+            Self::JavaScriptSdk => "the Azure SDK for JavaScript",
+            Self::GoSdk => "a program with the Azure SDK for Go",
             Self::Kube => "Kubernetes and etcd, built from Go modules",
             Self::KarpenterCrds => "the CustomResourceDefinitions of Karpenter",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of the Karpenter provider for Azure",
@@ -212,6 +253,7 @@ impl TestDep {
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
+            Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
             Self::BenchTools => "QEMU and disk tools in a Debian root",
             Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
@@ -224,6 +266,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => Tier::Fast,
             Self::PythonSdk
+            | Self::JavaScriptSdk
+            | Self::GoSdk
             | Self::Kube
             | Self::KarpenterCrds
             | Self::KarpenterAzureCrds
@@ -231,7 +275,8 @@ impl TestDep {
             | Self::KubeadmTypes
             | Self::SystemdAnalyze
             | Self::Chromium
-            | Self::NodeRoot => Tier::Default,
+            | Self::NodeRoot
+            | Self::CloudRoot => Tier::Default,
             Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
@@ -243,6 +288,23 @@ impl TestDep {
             Self::PythonSdk => Recipe::Venv {
                 requirements: include_str!("../../../../tests/python/requirements.txt"),
                 proof: "azure.mgmt.compute",
+            },
+            // The newest version that runs on Node.js 20.
+            Self::JavaScriptSdk => Recipe::Npm {
+                manifest: include_str!("../../../../tests/javascript/package.json"),
+                lock: include_str!("../../../../tests/javascript/package-lock.json"),
+                node: "20.0.0",
+                proof: "@azure/arm-compute",
+            },
+            Self::GoSdk => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/azure-sdk-go/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/azure-sdk-go/go.sum")),
+                    ("main.go", include_str!("../../../../tools/azure-sdk-go/main.go")),
+                ],
+                package: ".",
+                variables: &[],
+                go: GO,
             },
             Self::Kube => Recipe::Kubernetes {
                 version: KUBERNETES,
@@ -304,6 +366,9 @@ impl TestDep {
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
+            Self::CloudRoot => {
+                Recipe::DebianRoot { suite: "bookworm", packages: CLOUD_PACKAGES, disabled: NODE_DISABLED }
+            }
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
@@ -320,6 +385,8 @@ impl TestDep {
         match self {
             Self::CargoDeny => "bin/cargo-deny",
             Self::PythonSdk => "bin/python",
+            Self::JavaScriptSdk => "bin/node",
+            Self::GoSdk => "bin/life",
             Self::Kube => "bin/kiln-kube",
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
@@ -328,8 +395,8 @@ impl TestDep {
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
+            Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
-            Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
         }
@@ -396,6 +463,19 @@ mod tests {
     }
 
     #[test]
+    fn every_npm_package_is_pinned_by_its_checksum() {
+        let Recipe::Npm { manifest, lock, .. } = TestDep::JavaScriptSdk.recipe() else { panic!() };
+        let packages = lock.matches("    \"node_modules/").count();
+        assert!(packages > 20, "{packages}");
+        assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
+        assert!(!lock.contains("\"resolved\""), "the lock file names a registry");
+        for line in manifest.lines().filter(|line| line.contains("\"@")) {
+            let version = line.split('"').nth(3).unwrap();
+            assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "`{line}` is not pinned");
+        }
+    }
+
+    #[test]
     fn different_recipes_have_different_keys() {
         let keys: std::collections::BTreeSet<_> = TestDep::ALL.iter().map(|dependency| dependency.key()).collect();
         assert_eq!(keys.len(), TestDep::ALL.len());
@@ -405,7 +485,7 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, umoci, \
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, umoci, \
                      bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }

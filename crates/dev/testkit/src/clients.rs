@@ -24,6 +24,27 @@ pub fn python(script: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> 
     run(command, DEADLINE).success()
 }
 
+/// Runs a `CommonJS` script with the Azure SDK for JavaScript. A script that fails also fails the test, which shows its output.
+#[track_caller]
+pub fn javascript(script: &Path, variables: &[(&str, &str)]) -> Finished {
+    let node = require(TestDep::JavaScriptSdk);
+    let packages = node.ancestors().nth(2).unwrap_or(&node).join("node_modules");
+    let mut command = Command::new(node);
+    command.arg(script);
+    seal(&mut command);
+    command.env("NODE_PATH", packages).envs(variables.iter().copied());
+    run(command, DEADLINE).success()
+}
+
+/// Runs the program with the Azure SDK for Go, `tools/azure-sdk-go`. If it fails, the test also fails and shows its output.
+#[track_caller]
+pub fn go_sdk(variables: &[(&str, &str)]) -> Finished {
+    let mut command = Command::new(require(TestDep::GoSdk));
+    seal(&mut command);
+    command.envs(variables.iter().copied());
+    run(command, DEADLINE).success()
+}
+
 /// Runs an `az` command with its configuration in a folder of the test. The caller checks whether it failed.
 #[track_caller]
 pub fn az(configuration: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
@@ -55,7 +76,7 @@ pub(crate) fn seal(command: &mut Command) {
 }
 
 fn is_foreign(name: &str) -> bool {
-    const PREFIXES: [&str; 6] = ["AZURE_", "ARM_", "MSI_", "IDENTITY_", "IMDS_", "KUBE"];
+    const PREFIXES: [&str; 7] = ["AZURE_", "ARM_", "MSI_", "IDENTITY_", "IMDS_", "KUBE", "NODE_"];
     const NAMES: [&str; 5] = ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "PYTHONPATH"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
 }
@@ -66,7 +87,9 @@ mod tests {
 
     #[test]
     fn developers_cloud_settings_are_removed() {
-        for name in ["AZURE_CLIENT_SECRET", "ARM_TENANT_ID", "IDENTITY_ENDPOINT", "KUBECONFIG", "SSL_CERT_FILE"] {
+        for name in
+            ["AZURE_CLIENT_SECRET", "ARM_TENANT_ID", "IDENTITY_ENDPOINT", "KUBECONFIG", "SSL_CERT_FILE", "NODE_OPTIONS"]
+        {
             assert!(is_foreign(name), "{name}");
         }
         for name in ["PATH", "HOME", "XDG_CACHE_HOME", "CARGO_HOME"] {

@@ -12,7 +12,7 @@ mod require;
 mod script;
 mod sim;
 
-pub use clients::{az, python};
+pub use clients::{az, go_sdk, javascript, python};
 pub use finished::{Finished, run};
 pub use identity::IDENTITY;
 pub use network::{Network, assert_private, private};

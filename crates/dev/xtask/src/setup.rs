@@ -20,6 +20,7 @@ mod go;
 mod go_files;
 mod go_program;
 mod kube;
+mod npm;
 
 /// The outcome of a successful installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,9 @@ fn make(dependency: TestDep, folder: &Path, log: &Path, stop: &Stop) -> Result<(
             let mut import = Command::new(&python);
             import.args(["-c", &format!("import {proof}")]);
             run(import)
+        }
+        Recipe::Npm { manifest, lock, node, proof } => {
+            npm::make(&npm::Npm { manifest, lock, node, proof }, &folder.join(dependency.program()), log, stop)
         }
         Recipe::Kubernetes { version, module, go, etcd } => {
             kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
@@ -212,6 +216,12 @@ pub enum Failed {
         package: String,
         why: String,
     },
+    /// Node.js is too old.
+    OldNode {
+        /// The oldest sufficient version.
+        needed: String,
+        found: String,
+    },
     /// All commands succeeded without creating this file.
     NoProgram(PathBuf),
     Stopped,
@@ -237,6 +247,9 @@ impl fmt::Display for Failed {
                 "Go {needed} or later is not on PATH, and `{package}` cannot be installed with pip: {why}\n\
                  hint: install Go {needed} or later, or Python 3 with venv and pip"
             ),
+            Self::OldNode { needed, found } => {
+                write!(f, "Node.js {found} is too old\nhint: install Node.js {needed} or later, with npm")
+            }
             Self::NoProgram(path) => write!(f, "the installation did not create {}", path.display()),
             Self::Stopped => f.write_str("stopped at the end of the test run"),
         }

@@ -5,6 +5,7 @@
 //! crate retries, so that the meaning of a 429 is decided here ([`connect`]).
 
 mod access;
+mod canary_secrets;
 mod cluster_info;
 mod connect;
 pub mod drain;
@@ -20,6 +21,7 @@ mod node;
 mod original;
 pub mod rbac;
 mod request;
+mod skip_store;
 mod task;
 mod version_records;
 
@@ -39,6 +41,6 @@ pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
 pub use request::{Cluster, ClusterOptions, WallClock};
 pub use task::{
     Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
-    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, Task, task_pod,
+    SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, THAW_RESULT_KEY, Task, task_pod,
 };
 pub use version_records::VersionRecords;

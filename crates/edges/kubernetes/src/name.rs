@@ -1,6 +1,7 @@
 //! Names with a grammar, and the names of kiln's objects in the cluster.
 
 pub use kiln_types::NodeName;
+use kiln_types::hash::fnv1a_32;
 use kiln_types::{PoolName, is_dns_label, name};
 
 name! {
@@ -23,12 +24,7 @@ pub(crate) fn object_name(prefix: &str, pool: &PoolName) -> String {
         return format!("{prefix}-{lower}");
     }
     let plain: String = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    format!("{prefix}-{plain}-{:08x}", fnv1a(lower.as_bytes()))
-}
-
-/// FNV-1a: stable across Rust releases, unlike the standard library's hasher.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    format!("{prefix}-{plain}-{:08x}", fnv1a_32(lower.as_bytes()))
 }
 
 #[cfg(test)]

@@ -57,7 +57,13 @@ pub const PERMISSIONS: [Permission; 25] = [
     on(Scope::Namespace, "", "pods", "get", "wait for an inspection pod"),
     on(Scope::Namespace, "", "pods", "create", "create inspection pods"),
     on(Scope::Namespace, "", "pods/log", "get", "read the findings of an inspection pod"),
-    on(Scope::Namespace, "", "secrets", "get", "read the original recipe of a pool"),
+    on(
+        Scope::Namespace,
+        "",
+        "secrets",
+        "get",
+        "read the original recipe of a pool, and the Secret of `--canary-secret`",
+    ),
     on(Scope::Namespace, "", "secrets", "create", "save the original recipe of a pool"),
     on(Scope::Namespace, "", "secrets", "delete", "delete the custom data that an inspection found"),
 ];

@@ -4,11 +4,12 @@
 //! derived from the node's, so that the next run finds and removes what a killed run left behind.
 
 mod driver;
+mod frozen;
 mod inspector;
 mod pod;
 
 pub use inspector::{Inspector, PodInspector};
 pub use pod::{
     RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY, SIMULATED_ANNOTATION,
-    TASK_LABEL, Task, task_pod,
+    TASK_LABEL, THAW_RESULT_KEY, Task, task_pod,
 };

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kiln_types::hash::fnv1a_32;
 use kiln_types::{PoolName, VersionNumber};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::name::{Namespace, fnv1a, object_name};
+use crate::name::{Namespace, object_name};
 use crate::request::RETRY_FOR;
 use crate::{Cluster, Error};
 
@@ -53,25 +54,8 @@ impl<T: Serialize + DeserializeOwned> VersionRecords<T> {
     pub async fn put(&self, version: &VersionNumber, facts: &T) -> Result<(), Error> {
         let name = self.name(version);
         let action = format!("write ConfigMap `{}/{name}`", self.namespace);
-        let mut map = self.map(version, facts, &action)?;
-        let (params, deadline) = (PostParams::default(), Instant::now() + RETRY_FOR);
-        for _ in 0..TRIES {
-            let written = match &map.metadata.resource_version {
-                None => self.cluster.retry(&action, deadline, || self.api.create(&params, &map)).await,
-                Some(_) => self.cluster.retry(&action, deadline, || self.api.replace(&name, &params, &map)).await,
-            };
-            match written {
-                Ok(_) => return Ok(()),
-                Err(error) if error.is_conflict() || error.is_not_found() => {}
-                Err(error) => return Err(error),
-            }
-            let existing = self.cluster.retry(&action, deadline, || self.api.get_opt(&name)).await?;
-            if existing.as_ref().is_some_and(|existing| existing.data == map.data) {
-                return Ok(());
-            }
-            map.metadata.resource_version = existing.and_then(|existing| existing.metadata.resource_version);
-        }
-        Err(Error::Contended { action, attempts: TRIES })
+        let map = self.map(version, facts, &action)?;
+        write_map(&self.cluster, &self.api, &name, &action, map).await
     }
 
     /// The record of a version, if there is one.
@@ -117,7 +101,7 @@ impl<T: Serialize + DeserializeOwned> VersionRecords<T> {
     }
 
     fn label(&self) -> String {
-        format!("{:08x}", fnv1a(self.pool.as_str().to_ascii_lowercase().as_bytes()))
+        format!("{:08x}", fnv1a_32(self.pool.as_str().to_ascii_lowercase().as_bytes()))
     }
 
     fn map(&self, version: &VersionNumber, facts: &T, action: &str) -> Result<ConfigMap, Error> {
@@ -138,6 +122,34 @@ impl<T: Serialize + DeserializeOwned> VersionRecords<T> {
             ..ConfigMap::default()
         })
     }
+}
+
+/// Creates a `ConfigMap`, or replaces it.
+pub(crate) async fn write_map(
+    cluster: &Cluster,
+    api: &Api<ConfigMap>,
+    name: &str,
+    action: &str,
+    mut map: ConfigMap,
+) -> Result<(), Error> {
+    let (params, deadline) = (PostParams::default(), Instant::now() + RETRY_FOR);
+    for _ in 0..TRIES {
+        let written = match &map.metadata.resource_version {
+            None => cluster.retry(action, deadline, || api.create(&params, &map)).await,
+            Some(_) => cluster.retry(action, deadline, || api.replace(name, &params, &map)).await,
+        };
+        match written {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_conflict() || error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        let existing = cluster.retry(action, deadline, || api.get_opt(name)).await?;
+        if existing.as_ref().is_some_and(|existing| existing.data == map.data) {
+            return Ok(());
+        }
+        map.metadata.resource_version = existing.and_then(|existing| existing.metadata.resource_version);
+    }
+    Err(Error::Contended { action: action.to_owned(), attempts: TRIES })
 }
 
 fn facts<T: DeserializeOwned>(map: &ConfigMap, action: &str) -> Result<T, Error> {

@@ -26,7 +26,9 @@ pub enum Error {
     Changed { noun: &'static str, name: String, expected: String, current: u64 },
     #[error("{noun} `{name}` already exists: {existing}")]
     AlreadyExists { noun: &'static str, name: String, existing: String },
-    #[error("cannot create a snapshot of machine `{machine}` while it is running; stop it first")]
+    #[error(
+        "cannot create a snapshot of machine `{machine}` while it is running: its system shares the host's kernel; stop it first"
+    )]
     Running { machine: MachineKey },
     #[error("pool `{pool}` is not a canary: it has no tag `{tag}`; it was not deleted", tag = kiln_types::CANARY_TAG)]
     NotCanary { pool: String },

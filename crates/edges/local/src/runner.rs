@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use kiln_types::{BadName, InstanceId, MachineName, PoolName, PowerDown, Secret};
@@ -118,7 +118,7 @@ pub struct MachineConfig {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {act} machine `{machine}`")]
 pub struct RunnerError {
-    /// The failed action: `start`, `stop`, `read the state of`.
+    /// The failed action: `start`, `stop`, `switch the disk of`, `read the state of`.
     pub act: &'static str,
     pub machine: MachineKey,
     pub source: Box<dyn std::error::Error + Send + Sync>,
@@ -134,6 +134,9 @@ pub trait MachineRunner: Send + Sync + 'static {
 
     /// Shuts a machine down, kills it after a while, and returns when no process uses its disk. A stopped machine is left as it is.
     fn stop(&self, name: &MachineKey, how: PowerDown) -> impl Future<Output = Result<(), RunnerError>> + Send;
+
+    /// Lets a running virtual machine write to another qcow2 file from now on, which exists and is based on the one that it used.
+    fn switch_disk(&self, name: &MachineKey, disk: &Path) -> impl Future<Output = Result<(), RunnerError>> + Send;
 
     /// Whether a machine is running.
     fn is_running(&self, name: &MachineKey) -> impl Future<Output = Result<bool, RunnerError>> + Send;

@@ -1,12 +1,13 @@
 //! Virtual machines by QEMU: the command line, runs with a deadline, and the power button.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use crate::tools::{Needed, command, program};
 use crate::{Error, command as programs};
@@ -16,6 +17,9 @@ const PROGRAM: &str = "qemu-system-x86_64";
 /// The programs of this module.
 pub const NEEDED: [Needed; 3] =
     [(PROGRAM, "qemu-system-x86"), ("qemu-img", "qemu-utils"), ("genisoimage", "genisoimage")];
+
+/// How long QEMU may take to switch to another file: it waits for the requests that are in flight.
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The asset tag of Azure's chassis, from which a guest detects its platform.
 pub const AZURE_ASSET_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
@@ -212,6 +216,31 @@ pub fn press_power_button(monitor: &Path) {
     if let Ok(mut stream) = UnixStream::connect(monitor) {
         let _ = stream.write_all(b"system_powerdown\n");
     }
+}
+
+/// Lets a running machine continue to write to `file`, an existing qcow2 file on top of the one that `drive` uses now. Writes are held back
+/// for a moment; everything written before is in the file below.
+pub fn switch_disk(monitor: &Path, drive: &str, file: &Path) -> Result<(), Error> {
+    let failed = |source| Error::file(monitor)(source);
+    let mut stream = UnixStream::connect(monitor).map_err(failed)?;
+    stream.set_read_timeout(Some(SWITCH_TIMEOUT)).map_err(failed)?;
+    let commands = format!("snapshot_blkdev -n {drive} \"{0}\" qcow2\ninfo block {drive}\n", file.display());
+    stream.write_all(commands.as_bytes()).map_err(failed)?;
+    let (mut seen, mut part) = (String::new(), [0; 4096]);
+    // `info block` shows the file in use, and nothing else has this form: the echo of the commands is in quotes.
+    let (used, end) = (format!("): {} (qcow2)", file.display()), "Cache mode:");
+    while !seen.contains(end) {
+        match stream.read(&mut part).map_err(failed)? {
+            0 => break,
+            length => seen.push_str(&String::from_utf8_lossy(&part[..length])),
+        }
+    }
+    if seen.contains(&used) {
+        return Ok(());
+    }
+    let output =
+        seen.lines().find(|line| line.contains("Error")).unwrap_or("QEMU still uses the old file").trim().to_owned();
+    Err(Error::Failed { line: format!("snapshot_blkdev {drive}"), status: "no new file".to_owned(), output })
 }
 
 /// Writes the files of a folder to an ISO image that only its owner may read: provisioning media contain custom data.

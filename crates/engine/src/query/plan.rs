@@ -8,11 +8,11 @@ use jiff::tz::Offset;
 use kiln_kubernetes::{Error as ClusterError, Owner, Task};
 use kiln_prototype::history::replicas;
 use kiln_prototype::journal::Route;
+use kiln_prototype::latest::is_reusable;
 use kiln_prototype::names;
 use kiln_prototype::plan::{Durations, Plan, PlanInput, plan as plan_run};
 use kiln_prototype::preflight::{BlockerKind, OriginalState, PreflightInput, PreflightReport};
-use kiln_types::tags::VERSION_TAG;
-use kiln_types::{Factory, Inspection, Node, Pool, Provisioning, VersionNumber, VersionState};
+use kiln_types::{Factory, Inspection, Node, Pool, ThawReport, VersionNumber, VersionState};
 use serde::Serialize;
 
 use crate::event::DiscardEvents;
@@ -74,10 +74,12 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &RunRequest, inspec
             versions,
             contents: &[],
             original: &if facts.definitions.is_empty() { OriginalState::CanBeSaved } else { OriginalState::Saved },
+            canary_secrets: facts.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
             own_node: None,
             own_run: None,
             kamino_jobs: &[],
             missing_permissions: &[],
+            locks: Ok(&[]),
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
         },
@@ -99,10 +101,7 @@ async fn has_snapshot<F: Factory>(context: &Context<F>, pool: &Pool, version: &V
     let name = names::snapshot(&pool.name)?;
     let snapshot = context.factory.find_snapshot(&name).await;
     let snapshot = snapshot.map_err(Error::cloud(format!("read snapshot `{name}`")))?;
-    Ok(snapshot.is_some_and(|snapshot| {
-        snapshot.provisioning == Provisioning::Succeeded
-            && snapshot.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str())
-    }))
+    Ok(snapshot.is_some_and(|snapshot| is_reusable(&snapshot, version)))
 }
 
 /// Drops the blockers that only an inspection could confirm.
@@ -128,6 +127,19 @@ impl NodeInspector for NoInspection {
 
     fn install_first_boot<'a>(&'a self, node: &'a Node, _: &'a Owner) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(std::future::ready(Err(Self::refuse(node, Task::InstallFirstBoot))))
+    }
+
+    fn while_frozen<'a>(
+        &'a self,
+        node: &'a Node,
+        _: &'a Owner,
+        _: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<ThawReport, ClusterError>> {
+        Box::pin(std::future::ready(Err(Self::refuse(node, Task::Freeze))))
+    }
+
+    fn thaw<'a>(&'a self, node: &'a Node, _: &'a Owner) -> BoxFuture<'a, Result<ThawReport, ClusterError>> {
+        Box::pin(std::future::ready(Err(Self::refuse(node, Task::Thaw))))
     }
 }
 

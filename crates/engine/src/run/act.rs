@@ -10,10 +10,13 @@ use kiln_prototype::decide::event_after_action;
 use kiln_prototype::diff::VersionFacts;
 use kiln_prototype::journal::{Event, Memo, StepFailure};
 use kiln_prototype::step::Step;
-use kiln_types::{ErrorClass, Factory, FactoryError, OperationHandle, SavedExtension, Secret, VersionNumber};
+use kiln_types::{
+    Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, SavedExtension, Secret, VersionNumber,
+};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::Runner;
+use super::preflight::canary_secrets;
 use crate::error::{Error, cloud_failure, cluster_failure};
 use crate::event::RunEventKind;
 
@@ -26,7 +29,7 @@ pub(crate) const MIN_DRAIN: Duration = Duration::from_mins(1);
 /// A pod without a grace period is gone as soon as its kubelet notices, unless a finalizer keeps it.
 pub(crate) const FORCED_WITHIN: Duration = Duration::from_mins(1);
 
-type Acted = Result<Option<OperationHandle>, StepFailure>;
+pub(super) type Acted = Result<Option<OperationHandle>, StepFailure>;
 
 impl<F: Factory> Runner<'_, F> {
     /// Checks the lease, records that the step starts, acts, and records the result.
@@ -35,6 +38,12 @@ impl<F: Factory> Runner<'_, F> {
         self.record(Event::Started { step, memo }).await?;
         let holds = self.run.holds();
         self.emit(RunEventKind::Starting { step, holds }).await;
+        if let Action::LiveSnapshot(request) = &action {
+            let event = Box::pin(self.live_snapshot(request)).await;
+            self.emit(RunEventKind::Acted { step }).await;
+            self.observed.forget(&action);
+            return self.record(event).await;
+        }
         let acted = Box::pin(self.perform(&action)).await;
         self.emit(RunEventKind::Acted { step }).await;
         self.observed.forget(&action);
@@ -78,10 +87,14 @@ impl<F: Factory> Runner<'_, F> {
                 accepted(factory.power_off(pool, donor, *how).await)
             }
             Action::Start => accepted(factory.start(pool, donor).await),
-            Action::Snapshot(request) => accepted(factory.snapshot_os_disk(request).await),
+            Action::Thaw => self.thaw().await,
+            // A live snapshot is created by `live_snapshot`, with more around it.
+            Action::Snapshot(request) | Action::LiveSnapshot(request) => {
+                accepted(factory.snapshot_os_disk(request).await)
+            }
             Action::DeleteSnapshot => accepted(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => accepted(factory.publish(publication).await),
-            Action::CreateCanary(canary) => accepted(factory.create_canary(canary).await),
+            Action::CreateCanary(canary) => self.create_canary(canary).await,
             Action::DeleteCanary => accepted(factory.delete_canary(&header.canary).await),
             Action::TagDefinition { definition, tags } => accepted(factory.tag_definition(definition, tags).await),
             Action::Include(number) => accepted(factory.set_excluded(definition, number, false).await),
@@ -91,13 +104,28 @@ impl<F: Factory> Runner<'_, F> {
         }
     }
 
+    /// Creates the canary. The secrets that it joins with are read now, so that a rotated token is the current one.
+    async fn create_canary(&self, canary: &Canary) -> Acted {
+        let mut canary = canary.clone();
+        if canary.bootstrap.is_some() {
+            let read = canary_secrets(self.context, &self.run.header.options).await.map_err(|error| match error {
+                Error::Cluster(error) => cluster_failure(&error),
+                error => StepFailure::new(ErrorClass::Unexpected, error.to_string()),
+            })?;
+            canary.bootstrap = Some(read.map_err(|missing| StepFailure::new(ErrorClass::Refused, missing))?);
+        }
+        accepted(self.context.factory.create_canary(&canary).await)
+    }
+
     async fn hold_node(&mut self) -> Acted {
-        let held = self.context.cluster.hold(&self.node, &self.owner, HoldScope::ALL).await;
+        let (scope, what) = if self.run.header.options.live {
+            (HoldScope::AUTOSCALER, "it keeps running, and its file systems are frozen for a few seconds")
+        } else {
+            (HoldScope::ALL, "it is cordoned, drained and stopped for a few minutes")
+        };
+        let held = self.context.cluster.hold(&self.node, &self.owner, scope).await;
         let node = held.map_err(|error| cluster_failure(&error))?;
-        let text = format!(
-            "run {} copies this node's disk: it is cordoned, drained and stopped for a few minutes",
-            self.run.id
-        );
+        let text = format!("run {} copies this node's disk: {what}", self.run.id);
         let event = NodeEvent { kind: EventKind::Normal, action: "Hold", reason: "Prototype", note: text };
         // The event is only informative.
         let _ = self.context.cluster.record_event(&node, &self.owner, &event).await;
@@ -160,6 +188,8 @@ impl<F: Factory> Runner<'_, F> {
         };
         let inspection = self.inspected().await?;
         let custom_data = inspection.custom_data.bytes().and_then(|bytes| std::str::from_utf8(bytes.expose()).ok());
+        // A recipe that clones run stays in the model. Restoring the donor's copy of it would restore an old token.
+        let custom_data = custom_data.filter(|_| self.run.header.join == JoinMode::Certificate);
         let recipe = OriginalRecipe {
             image: read.recipe.image,
             custom_data: custom_data.map(Secret::new),
@@ -177,7 +207,7 @@ impl<F: Factory> Runner<'_, F> {
 
     /// Stores the contents of the version to be created, while the donor can still be inspected. If that fails, only `prototype diff` is
     /// affected.
-    async fn store_facts(&mut self) {
+    pub(super) async fn store_facts(&mut self) {
         let version = self.run.header.version.clone();
         let stored = match self.inspected().await {
             Ok(inspection) => {

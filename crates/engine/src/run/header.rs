@@ -2,6 +2,7 @@
 
 use kiln_kubernetes::Owner;
 use kiln_prototype::history::replicas;
+use kiln_prototype::join::choose_join;
 use kiln_prototype::latest::version_of;
 use kiln_prototype::names;
 use kiln_prototype::preflight::{DefinitionChoice, DefinitionRequirements, choose_definition, new_definition};
@@ -61,6 +62,7 @@ impl PreflightFacts {
             version: names::version_of_day(started),
             who: context.who.clone(),
             options: options.clone(),
+            join: choose_join(options.join, inspection, pool).map_err(|_| unread())?,
             replicas: replicas(grown, options.replicas),
             gallery: Gallery {
                 tags: users_tags(&options.tags),

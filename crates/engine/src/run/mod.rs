@@ -10,6 +10,7 @@
 //!   journal   journal.rs    record `Started` before the action and what came of it afterwards
 //!   act       act.rs        one request to the cloud or the cluster
 //!   wait      wait.rs       for an operation, a node, or a pause
+//!   live      live.rs       the snapshot of a running donor: freeze, act and thaw within seconds
 //! ```
 //!
 //! Write-ahead order: the lease is checked, then `Started` is stored, then the request is sent, then its handle is stored. A process that
@@ -25,6 +26,7 @@ mod header;
 mod inspect;
 mod instance_ref;
 mod journal;
+mod live;
 mod observe;
 mod preflight;
 mod report;
@@ -138,7 +140,7 @@ impl<F: Factory> Runner<'_, F> {
 
     fn on_stop(&self) -> OnStop {
         let Some(step) = current_step(&self.run) else { return OnStop::Continue };
-        let away = [Hold::Node, Hold::Protection, Hold::Absence, Hold::Power];
+        let away = [Hold::Node, Hold::Protection, Hold::Absence, Hold::Power, Hold::Frozen];
         if self.run.failed.is_some() {
             OnStop::Continue
         } else if step.is_up_to_snapshot() {

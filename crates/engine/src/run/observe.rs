@@ -85,7 +85,8 @@ impl<F: Factory> Runner<'_, F> {
             let Some(instances) = if_found(factory.instances(pool).await)? else { return Ok(None) };
             if let Some(instance) = instances.first().filter(|instance| !has_failed(&instance.provisioning)) {
                 self.canary = Some(instance.node_name.clone());
-                return self.canary_node(&instance.node_name).await.map(Some);
+                let view = self.canary_node(&instance.node_name).await?;
+                return Ok(Some(CanaryView { booted: instance.agent_ready, ..view }));
             }
         }
         let Some(pool) = if_found(factory.describe_pool(pool).await)? else { return Ok(None) };
@@ -97,8 +98,8 @@ impl<F: Factory> Runner<'_, F> {
         Ok(Some(CanaryView {
             deleting: state.eq_ignore_ascii_case("deleting"),
             failed,
-            ready: false,
             pending: "its instance does not exist yet".to_owned(),
+            ..CanaryView::default()
         }))
     }
 
@@ -109,6 +110,7 @@ impl<F: Factory> Runner<'_, F> {
             None => view.pending = format!("node `{name}` has not registered"),
             Some(node) => {
                 view.ready = node.is_ready();
+                view.registered = node.created;
                 view.pending = format!("node `{}`: {}", node.name, node.readiness);
             }
         }

@@ -11,8 +11,8 @@ use kiln_prototype::preflight::{
 };
 use kiln_prototype::run::{RunId, RunOptions};
 use kiln_types::{
-    DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Lock, Node, NodeName,
-    OsDisk, Pool,
+    CanaryBootstrap, DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Lock,
+    Node, NodeName, OsDisk, Pool,
 };
 
 use super::InstanceRef;
@@ -35,6 +35,8 @@ pub(crate) struct PreflightFacts {
     /// The inspection, or why there is none. A node with other blockers is not inspected.
     pub(crate) inspection: Result<Inspection, String>,
     pub(crate) report: PreflightReport,
+    /// The secret parts of the recipe for a canary that joins by it, or why there are none.
+    pub(crate) canary_secrets: Result<(), String>,
 }
 
 impl PreflightFacts {
@@ -73,7 +75,9 @@ impl PreflightFacts {
         };
         let inspection = Err("not inspected".to_owned());
         let report = PreflightReport::default();
-        let mut facts = Self { pool, instance, disk, definition_name, definitions, versions, inspection, report };
+        let canary_secrets = canary_secrets(context, options).await?.map(drop);
+        let mut facts =
+            Self { pool, instance, disk, definition_name, definitions, versions, inspection, report, canary_secrets };
         facts.report = facts.check(context, node, options, run, &surroundings);
         let needs_inspection = [BlockerKind::NotInspected, BlockerKind::Original];
         facts.report.blockers.retain(|blocker| !needs_inspection.contains(&blocker.kind));
@@ -99,7 +103,6 @@ impl PreflightFacts {
     ) -> PreflightReport {
         let original = match &self.inspection {
             _ if surroundings.original_saved => OriginalState::Saved,
-            _ if options.no_original => OriginalState::CanBeSaved,
             Ok(inspection)
                 if inspection.custom_data.bytes().is_some_and(|bytes| std::str::from_utf8(bytes.expose()).is_ok()) =>
             {
@@ -125,6 +128,7 @@ impl PreflightFacts {
             versions: &self.versions,
             contents: &surroundings.contents,
             original: &original,
+            canary_secrets: self.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
             own_node: context.own_node.as_ref().map(NodeName::as_str),
             own_run: Some(run.as_str()),
             kamino_jobs: &surroundings.kamino_jobs,
@@ -225,6 +229,18 @@ async fn original_saved<F: Factory>(
     }
     let store = OriginalStore::new(&context.cluster, &context.namespace, &pool.name);
     Ok(store.load().await?.is_some())
+}
+
+/// The secret parts of the pool's recipe, for a canary that joins by it, or why there are none.
+pub(super) async fn canary_secrets<F: Factory>(
+    context: &Context<F>,
+    options: &RunOptions,
+) -> Result<Result<CanaryBootstrap, String>, Error> {
+    match &options.canary_secret {
+        _ if context.factory.knows_secrets() => Ok(Ok(CanaryBootstrap::default())),
+        Some(name) => Ok(context.cluster.canary_bootstrap(&context.namespace, name).await?),
+        None => Ok(Err("Azure does not return the pool's custom data".to_owned())),
+    }
 }
 
 /// The stored contents of the pool's versions.

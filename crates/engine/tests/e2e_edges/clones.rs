@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
+use k8s_openapi::api::core::v1::Secret;
 use kiln_engine::{EventSink, RunEnd, RunEvent, RunEventKind, update};
 use kiln_node_plan::{IDENTITY, Treatment};
 use kiln_prototype::journal::{Event, Outcome};
 use kiln_prototype::step::Step;
 use kiln_sim_azure::{ContentsSpec, MachineView, Sim, Speed};
 use kiln_types::JoinCredential;
+use kube::api::PostParams;
+use kube::{Api, Client};
 
 use crate::world::{POOL, World, WorldBuilder, node, request};
 
@@ -121,4 +124,52 @@ async fn clones_and_clones_of_clones_have_different_identities_and_join_a_month_
     let hosts: BTreeSet<_> = family.iter().map(|one| one.host_name().to_owned()).collect();
     assert_eq!(hosts.len(), 4, "{hosts:?}");
     world.state().await.assert_nothing_held();
+}
+
+/// Workers after `kubeadm join`: cloud-init joined them, and the credential is gone.
+fn kubeadm() -> WorldBuilder {
+    let own = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".to_owned() };
+    WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.pool(|pool| {
+        pool.contents = ContentsSpec { join_credential: Some(own), ..ContentsSpec::default() };
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_of_a_kubeadm_node_run_the_recipe_that_the_pool_keeps() {
+    let world = kubeadm().start().await;
+    let before = world.pool().await.recipe.extensions;
+    let mut wanted = request(1);
+    wanted.options.canary = false;
+    for (donor, version) in [(1, "/2026.11.15"), (3, "/2026.11.16")] {
+        wanted.node = node(donor);
+        let report = Box::pin(update(&world.quiet(), &wanted)).await.unwrap();
+        assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+        let known = names(&world.sim);
+        world.sim.scale(POOL, u32::try_from(known.len()).unwrap() + 1).unwrap();
+        world.until_ready().await;
+        let clone = world.machines().into_iter().find(|machine| !known.contains(&machine.computer_name)).unwrap();
+        assert!(clone.image.as_deref().is_some_and(|image| image.ends_with(version)), "{:?}", clone.image);
+        assert_eq!(clone.cannot_join, None, "{}", clone.computer_name);
+        world.days_later(1).await;
+    }
+    assert_eq!(world.pool().await.recipe.extensions, before, "the scripts stay");
+}
+
+#[tokio::test(start_paused = true)]
+async fn canary_that_joins_by_the_recipe_gets_its_secrets_from_the_users_secret() {
+    let world = kubeadm().start().await;
+    let mut wanted = request(1);
+    let refused = Box::pin(update(&world.quiet(), &wanted)).await.unwrap().end.to_string();
+    assert!(refused.contains("--canary-secret") && refused.contains("custom data"), "{refused}");
+    wanted.options.canary_secret = Some("recipe".to_owned());
+    let refused = Box::pin(update(&world.quiet(), &wanted)).await.unwrap().end.to_string();
+    assert!(refused.contains("Secret `kiln-system/recipe` does not exist"), "{refused}");
+
+    let secrets: Api<Secret> = Api::default_namespaced(Client::new(world.server.service(), "kiln-system"));
+    // "#!/bin/sh\njoin\n"
+    let data = serde_json::json!({"customData": "IyEvYmluL3NoCmpvaW4K"});
+    let secret = serde_json::json!({"metadata": {"name": "recipe"}, "data": data});
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let report = Box::pin(update(&world.quiet(), &wanted)).await.unwrap();
+    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
 }

@@ -17,10 +17,10 @@ use crate::world::{World, WorldBuilder, node, pool_name, request, version_of};
 
 /// Collects the events of a run.
 #[derive(Default)]
-struct Events(Mutex<Vec<RunEvent>>);
+pub(crate) struct Events(Mutex<Vec<RunEvent>>);
 
 impl Events {
-    fn at(&self, wanted: impl Fn(&RunEventKind) -> bool) -> Timestamp {
+    pub(crate) fn at(&self, wanted: impl Fn(&RunEventKind) -> bool) -> Timestamp {
         self.0.lock().unwrap().iter().find(|event| wanted(&event.kind)).unwrap().at
     }
 

@@ -130,8 +130,14 @@ async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
     }
     let mut rules = DonorRules::new("reboot", "patched");
     rules.minimum_ready = "0".parse().unwrap();
-    let mut request =
-        AutoRequest { pools: Vec::new(), rules, options: RunOptions::default(), dry_run: true, parallel: PARALLEL };
+    let mut request = AutoRequest {
+        pools: Vec::new(),
+        rules,
+        options: RunOptions::default(),
+        dry_run: true,
+        max_skipped_nights: 14,
+        parallel: PARALLEL,
+    };
     let dry = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(dry.iter().all(|report| matches!(report.outcome, PoolOutcome::WouldClone(_))), "{dry:#?}");
     assert_eq!(world.wire.writes(), Vec::<String>::new(), "a dry run changes nothing");
@@ -148,6 +154,30 @@ async fn all_pools_run_at_once_and_pools_with_blockers_are_skipped() {
     // The image has the patch now, so there is nothing to do.
     let again = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
     assert!(matches!(again[0].outcome, PoolOutcome::Skipped(_)), "{again:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_donor_is_tried_if_the_first_is_refused() {
+    let mut builder = WorldBuilder::quick();
+    let place = vec![kiln_types::FileLine { path: "/etc/x".to_owned(), line: "address 10.0.0.4".to_owned() }];
+    builder.spec.pools[0].instances.entry(0).or_default().static_addresses = Some(place);
+    let world = builder.start().await;
+    let nodes: Api<Node> = Api::all(Client::new(world.server.service(), "default"));
+    for number in [0, 1] {
+        let patch = json!({"metadata": {"annotations": {"patched": "2026-11-14"}}});
+        nodes.patch(node(number).as_str(), &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+    let mut rules = DonorRules::new("reboot", "patched");
+    rules.minimum_ready = "0".parse().unwrap();
+    let options = RunOptions::default();
+    let request =
+        AutoRequest { pools: Vec::new(), rules, options, dry_run: false, max_skipped_nights: 14, parallel: PARALLEL };
+    let reports = Box::pin(auto_update(&world.quiet(), &request)).await.unwrap();
+    let PoolOutcome::Ran(run) = &reports[0].outcome else { panic!("{reports:#?}") };
+    assert!(matches!(run.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", run.end);
+    assert_eq!(run.node, node(1));
+    let [(refused, reasons)] = &reports[0].refused[..] else { panic!("{reports:#?}") };
+    assert!(*refused == node(0) && reasons[0].contains("/etc/x"), "{reasons:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,7 +80,7 @@ impl World {
         let mut leftovers: Vec<String> = Vec::new();
         leftovers
             .extend(pods.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|p| p.metadata.name));
-        let inspections = |name: &String| name.starts_with("kiln-inspect");
+        let inspections = |name: &String| name.starts_with("kiln-inspect") || name.starts_with("kiln-thaw");
         let maps = maps.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|m| m.metadata.name);
         leftovers.extend(maps.filter(inspections));
         let secrets: Vec<String> = secrets

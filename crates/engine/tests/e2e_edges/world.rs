@@ -46,6 +46,11 @@ impl WorldBuilder {
         Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1 }
     }
 
+    /// 50 nodes, so that instance numbers have letters and a second digit in base 36.
+    pub(crate) fn large() -> Self {
+        Self::new().pool(|pool| pool.capacity = 50)
+    }
+
     /// Three nodes, with Azure sixty times as fast.
     pub(crate) fn quick() -> Self {
         Self { speed: Speed::Factor(60.0), ..Self::new() }

@@ -32,6 +32,7 @@ fn the_demo_creates_an_image_from_a_node_and_a_node_from_the_image() {
     let nodes = outcome["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 12, "ten, one from the old recipe, one from the image");
     assert_eq!(nodes[0]["name"], "k8s-agentpool1-26100436-vmss000000");
+    assert_eq!(nodes[11]["name"], "k8s-agentpool1-26100436-vmss00000b", "the node's name, not the computer's");
     assert!(nodes.iter().all(|node| node["state"] == "Ready"), "both donors are Ready again: {nodes:?}");
     let image = |index: usize| nodes[index]["image"].as_str().expect("an image");
     assert!(image(10).contains("UbuntuServer"), "{}", image(10));

@@ -21,6 +21,8 @@ Commands:
   rollback [--to N]     roll back to an earlier generation
   inspect               describe this node, read-only
   install               install kilnd on a machine without it, so that clones of its disk reset their identity
+  freeze --run ID       freeze the file systems of the OS disk until SIGTERM, for 9 s at most
+  thaw --run ID         thaw the file systems of the OS disk, and report the run's last freeze
   seal [--yes|--check]  remove the identity of this disk so that it can become an image, or verify that it was removed
   config check FILE     report every problem of a document
 
@@ -29,6 +31,8 @@ Options:
   --output text|json    output format (text)
   --force               apply: also apply a rejected document, or one with a lower generation
   --yes, --check        seal: remove the identity; only verify
+  --run ID              freeze, thaw: the run that needs the freeze
+  --ready-port N        freeze: listen on this port of the loopback device while the file systems are frozen
   --custom-data-for KEY inspect, json: include the custom data, encrypted for this public key
   --imds URL            metadata service
   --wire-server URL     wire server
@@ -91,6 +95,13 @@ pub enum Command {
         key: Option<String>,
     },
     Install,
+    Freeze {
+        run: String,
+        ready_port: Option<u16>,
+    },
+    Thaw {
+        run: String,
+    },
     Seal {
         yes: bool,
         check: bool,
@@ -147,6 +158,8 @@ struct Parsed {
     words: Vec<OsString>,
     config: Option<PathBuf>,
     key: Option<String>,
+    run: Option<String>,
+    ready_port: Option<u16>,
     to: Option<u64>,
     force: bool,
     yes: bool,
@@ -184,6 +197,8 @@ impl Args {
                 Long("time-scale") => locations.time_scale = parser.value()?.parse_with(parse_scale)?,
                 Long("config") => parsed.config = Some(parser.value()?.into()),
                 Long("custom-data-for") => parsed.key = Some(parser.value()?.string()?),
+                Long("run") => parsed.run = Some(parser.value()?.string()?),
+                Long("ready-port") => parsed.ready_port = Some(parser.value()?.parse()?),
                 Long("to") => parsed.to = Some(parser.value()?.parse()?),
                 Long("force") => parsed.force = true,
                 Long("yes") => parsed.yes = true,
@@ -209,13 +224,15 @@ impl Args {
 
 impl Parsed {
     fn command(self) -> Result<Command, UsageError> {
-        let Self { words, config, key, to, force, yes, check } = self;
+        let Self { words, config, key, run, ready_port, to, force, yes, check } = self;
         let mut words = words.into_iter();
         let name = words.next().ok_or(UsageError::NoCommand)?.to_string_lossy().into_owned();
         let needs = |command, option| UsageError::Needs { command, option };
         let mut misplaced = vec![
             (config.is_some(), "--config", &["apply", "plan"][..]),
             (key.is_some(), "--custom-data-for", &["inspect"]),
+            (run.is_some(), "--run", &["freeze", "thaw"]),
+            (ready_port.is_some(), "--ready-port", &["freeze"]),
             (to.is_some(), "--to", &["rollback"]),
             (force, "--force", &["apply"]),
             (yes, "--yes", &["seal"]),
@@ -235,6 +252,8 @@ impl Parsed {
             "rollback" => Command::Rollback { to },
             "inspect" => Command::Inspect { key },
             "install" => Command::Install,
+            "freeze" => Command::Freeze { run: run.ok_or(needs("freeze", "--run ID"))?, ready_port },
+            "thaw" => Command::Thaw { run: run.ok_or(needs("thaw", "--run ID"))? },
             "seal" => Command::Seal { yes, check },
             "config" => match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
                 Some("check") => {
@@ -304,6 +323,8 @@ mod tests {
             ("status --to 3", "`status` has no option `--to`"),
             ("apply --config f --yes", "`apply` has no option `--yes`"),
             ("install --custom-data-for k", "`install` has no option `--custom-data-for`"),
+            ("freeze", "`freeze` requires `--run ID`"),
+            ("thaw --run r --ready-port 1", "`thaw` has no option `--ready-port`"),
             ("status more", "unexpected argument \"more\""),
             ("status --frob", "invalid option '--frob'"),
         ] {

@@ -125,10 +125,7 @@ fn milliseconds(usec: Usec) -> String {
 
 /// The messages of an error and its causes, outermost first, without their hints.
 pub fn error_chain(error: &dyn Error) -> Vec<String> {
-    let mut all: Vec<String> = messages(error).into_iter().map(|(message, _)| message).collect();
-    // Transparent errors repeat the message of their cause.
-    all.dedup();
-    all
+    split_hints(error).into_iter().map(|(message, _)| message).collect()
 }
 
 /// The messages of an error and its causes in one line, without their hints.
@@ -138,24 +135,16 @@ pub fn error_line(error: &dyn Error) -> String {
 
 /// The hints of an error and its causes, outermost first.
 pub fn error_hints(error: &dyn Error) -> Vec<String> {
-    let mut all: Vec<String> = messages(error).into_iter().filter_map(|(_, hint)| hint).collect();
-    all.dedup();
-    all
+    split_hints(error).into_iter().filter_map(|(_, hint)| hint).collect()
 }
 
 /// Message and hint of each error in a chain.
-fn messages(error: &dyn Error) -> Vec<(String, Option<String>)> {
-    let mut all = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text = error.to_string();
-        all.push(match text.split_once(HINT) {
-            Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
-            None => (text, None),
-        });
-        next = error.source();
-    }
-    all
+fn split_hints(error: &dyn Error) -> Vec<(String, Option<String>)> {
+    let split = |text: String| match text.split_once(HINT) {
+        Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
+        None => (text, None),
+    };
+    kiln_types::error_chain::messages(error).into_iter().map(split).collect()
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ fn run(args: &Args) -> CommandResult {
         Command::Status => on(args, |node| commands::status(node, output)),
         Command::Identity => on(args, |node| kilnd::identity::run(node, output)),
         Command::Inspect { key } => on(args, |node| commands::inspect::run(node, key.as_deref(), output)),
+        Command::Freeze { run, ready_port } => {
+            on(args, |node| commands::freeze::freeze(node, run, *ready_port, output))
+        }
+        Command::Thaw { run } => on(args, |node| commands::freeze::thaw(node, run, output)),
         Command::Install => on(args, |node| commands::install::run(node, output)),
         Command::Seal { yes, check } => on(args, |node| commands::seal::run(node, *yes, *check, output)),
         Command::Watch => on(args, |node| match kilnd::watch::run(node) {

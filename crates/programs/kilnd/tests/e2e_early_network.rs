@@ -226,7 +226,8 @@ fn without_a_usable_lease_kilnd_waits_for_the_network_and_keeps_foreign_addresse
     assert!(left.contains("10.9.0.7/24") && left.contains("default via 10.9.0.1") && !left.contains("/32"), "{left}");
 
     // The same while DHCP requests are pending: only the link without a server is left now.
-    host.machine.shell("ip -n node address flush dev eth0; rm -r /links/eth0");
+    // The link is down before, so that it is up only once kilnd has begun to request an address.
+    host.machine.shell("ip -n node address flush dev eth0; rm -r /links/eth0; ip -n node link set eth1 down");
     host.start_boot("");
     host.machine.wait_until("eth1 is up", |machine| {
         machine.shell("ip -n node link show eth1").stdout.contains(",UP").then_some(())

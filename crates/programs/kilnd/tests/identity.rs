@@ -161,6 +161,55 @@ fn join_credential_is_removed_or_kept_by_its_kind() {
 }
 
 #[test]
+fn clone_of_a_kubeadm_node_has_no_trace_that_kubeadm_refuses() {
+    let donor = donor();
+    std::fs::remove_file(donor.at("/var/lib/kubelet/bootstrap-kubeconfig")).expect("removed");
+    std::fs::remove_file(donor.at("/var/lib/kubelet/kubeconfig")).expect("removed");
+    donor.secret(
+        "/etc/kubernetes/kubelet.conf",
+        "users:\n- user:\n    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n",
+    );
+    let traces = ["/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env"];
+    traces.iter().for_each(|path| donor.write(path, "of the donor"));
+    donor.write("/etc/kubernetes/manifests/proxy.yaml", "kept");
+    let clone = clone_of(&donor, ONE);
+    for gone in traces.iter().chain(&["/etc/kubernetes/kubelet.conf"]) {
+        assert!(!clone.has(gone), "{gone}");
+    }
+    assert_eq!(std::fs::read_dir(clone.at("/var/lib/kubelet/pki")).expect("a folder").count(), 0);
+    assert!(clone.has("/etc/kubernetes/manifests/proxy.yaml"), "not written by kubeadm");
+    assert!(donor.has("/etc/kubernetes/kubelet.conf"), "the donor keeps its own");
+}
+
+#[test]
+fn clone_of_an_aks_node_runs_its_scripts_again() {
+    let donor = donor();
+    let handler = "/var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10";
+    for (path, text) in [
+        ("/opt/azure/containers/provision.complete", ""),
+        (&format!("{handler}/mrseq"), "0"),
+        (&format!("{handler}/config/0.settings"), SECRET),
+        (&format!("{handler}/config/HandlerState"), "Enabled"),
+        (&format!("{handler}/status/0.status"), "success"),
+        (&format!("{handler}/HandlerManifest.json"), "{}"),
+        ("/var/lib/kubelet/config.yaml", "of the image"),
+    ] {
+        donor.write(path, text);
+    }
+    let clone = clone_of(&donor, ONE);
+    assert!(!clone.has("/opt/azure/containers/provision.complete"));
+    for gone in ["mrseq", "config/0.settings", "config/HandlerState", "status/0.status"] {
+        assert!(!clone.has(&format!("{handler}/{gone}")), "{gone}");
+    }
+    assert!(clone.has(&format!("{handler}/HandlerManifest.json")), "the extension itself is kept");
+    assert!(clone.has("/var/lib/kubelet/config.yaml"), "not written by kubeadm here");
+
+    // With a shared certificate nothing runs again, so everything that the scripts wrote stays.
+    donor.secret("/var/lib/kubelet/bootstrap-kubeconfig", "client-certificate: /etc/kubernetes/certs/client.crt\n");
+    assert!(clone_of(&donor, ONE).has("/opt/azure/containers/provision.complete"));
+}
+
+#[test]
 fn token_file_named_by_the_document_is_removed_and_other_credentials_are_kept() {
     let kubeconfig = format!("kind: Config\nclusters: []\nusers:\n- user:\n    token: abcdef.{TOKEN}\n");
     for (kind, text) in [("file", format!("abcdef.{TOKEN}\n")), ("protectedSettings", kubeconfig)] {

@@ -2,8 +2,8 @@
 
 mod identity_donor;
 
-use identity_donor::{DONOR, DONOR_NAME, SECRET, TENANT, TOKEN, donor, empty, printed};
-use kiln_types::{FileLine, Inspection};
+use identity_donor::{DONOR, DONOR_NAME, Disk, SECRET, TENANT, TOKEN, donor, empty, printed, set_credential_source};
+use kiln_types::{FileLine, Inspection, RecipeRunner};
 use kilnd::os::Counts;
 
 #[test]
@@ -81,6 +81,26 @@ fn custom_data_is_found_in_every_place_that_keeps_a_copy() {
         let paths: Vec<&str> = found.secrets.iter().map(|secret| secret.path.as_str()).collect();
         assert!(paths.contains(&path), "{paths:?}");
     }
+}
+
+#[test]
+fn programs_that_would_run_the_recipe_again_are_found() {
+    let runners = |disk: &Disk| kilnd::commands::inspect::inspect(&disk.node()).expect("inspected").recipe_runners;
+    let disk = empty();
+    assert_eq!(runners(&disk), []);
+    disk.write("/usr/bin/cloud-init", "");
+    assert_eq!(runners(&disk), [], "it has not run here");
+    disk.write("/var/lib/cloud/instances/i/sem/config_scripts_user", "");
+    assert_eq!(runners(&disk), [RecipeRunner::CloudInit]);
+    disk.write("/var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/HandlerManifest.json", "{}");
+    assert_eq!(runners(&disk), [RecipeRunner::CloudInit, RecipeRunner::ScriptExtension]);
+    disk.write("/etc/cloud/cloud-init.disabled", "");
+    assert_eq!(runners(&disk), [RecipeRunner::ScriptExtension]);
+
+    let kiln = donor();
+    assert_eq!(runners(&kiln), [], "its document does not name custom data");
+    set_credential_source(&kiln, "customData", "");
+    assert_eq!(runners(&kiln), [RecipeRunner::Kilnd]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The result that `kilnd inspect` would have on a simulated VM.
 
-use kiln_types::{CustomData, Inspection, JoinCredential, SecretPlace};
+use kiln_types::{CustomData, Inspection, JoinCredential, RecipeRunner, SecretPlace};
 
 use crate::machines::MachineView;
 
@@ -21,6 +21,7 @@ impl MachineView {
             disk: contents.disk,
             fstab: contents.fstab.clone(),
             join_credential: contents.join_credential.clone().unwrap_or_else(unknown),
+            recipe_runners: self.recipe_runners(),
             custom_data,
             literal_host_names: contents.literal_host_names.clone(),
             static_addresses: contents.static_addresses.clone(),
@@ -30,6 +31,11 @@ impl MachineView {
             ancestry: contents.ancestry.clone(),
             secrets: self.secrets(),
         }
+    }
+
+    /// The simulated images have cloud-init, which keeps the custom data that it processed.
+    fn recipe_runners(&self) -> Vec<RecipeRunner> {
+        self.custom_data.iter().map(|_| RecipeRunner::CloudInit).collect()
     }
 
     fn secrets(&self) -> Vec<SecretPlace> {
@@ -43,6 +49,7 @@ impl MachineView {
             Some(JoinCredential::BootstrapToken { .. }) => {
                 all.push(place("/var/lib/kubelet/bootstrap-kubeconfig", "bootstrap token"));
             }
+            Some(JoinCredential::NodeCertificate { path }) => all.push(place(path, "kubeconfig")),
             Some(JoinCredential::ExecPlugin { .. } | JoinCredential::Unknown { .. }) | None => {}
         }
         if self.contents.identity.contains_key("kubelet-pki") {

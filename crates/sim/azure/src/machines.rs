@@ -91,6 +91,11 @@ impl MachineView {
     pub fn host_name(&self) -> &str {
         self.contents.host_name().filter(|_| self.boots > 0).unwrap_or(&self.computer_name)
     }
+
+    /// Returns the name of the VM's node. The kubelet registers the host name in lower case.
+    pub fn node_name(&self) -> String {
+        self.host_name().to_ascii_lowercase()
+    }
 }
 
 /// Lists all VMs in the order of their ids.

@@ -240,7 +240,11 @@ impl Sim {
     }
 
     pub(crate) fn save(state: &mut State) -> Result<(), JournalError> {
-        let State { log: Some(log), world, .. } = state else { return Ok(()) };
+        let State { log, world, .. } = state;
+        let Some(log) = log else {
+            world.discard_changes_of_tables();
+            return Ok(());
+        };
         log.commit(world)
     }
 

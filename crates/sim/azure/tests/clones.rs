@@ -143,6 +143,7 @@ async fn clone_joins_after_token_revocation_only_with_a_lasting_credential() {
         ("{kind: execPlugin, command: /usr/bin/azure-credential}", true),
         ("{kind: bootstrapToken, tokenId: abcdef, renewedBy: token-renewer}", true),
         ("{kind: bootstrapToken, tokenId: abcdef}", false),
+        ("{kind: nodeCertificate, path: /etc/kubernetes/kubelet.conf}", false),
         ("{kind: unknown, why: nothing under /etc/kubernetes}", false),
     ] {
         let client = client_for(&format!(
@@ -226,7 +227,7 @@ async fn clone_has_patches_and_images_but_no_script_or_custom_data() {
         "extensionProfile": {"extensions": []}});
     client.sim.change_scale_set(pool, &json!({"properties": {"virtualMachineProfile": profile}})).expect("a model");
     client.sim.scale(pool, 12).expect("scale out with the new recipe");
-    let (slow, fast) = (machine(&client, &format!("{pool}00000a")), machine(&client, &format!("{pool}00000b")));
+    let (slow, fast) = (machine(&client, &format!("{pool}00000A")), machine(&client, &format!("{pool}00000B")));
     assert_eq!(stages(&slow), ["kernel", "network-online", "cloud-init", "script-extension", "kubelet"]);
     assert_eq!(stages(&fast), ["kernel", "network-online", "kubelet"]);
     let owed = |one: &MachineView| one.boot.as_ref().map(|boot| (boot.packages_behind, boot.images_to_pull));

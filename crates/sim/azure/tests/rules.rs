@@ -25,6 +25,34 @@ async fn missing_and_unknown_api_versions_are_rejected() {
     assert!(got.body["error"]["message"].as_str().is_some_and(|text| text.contains("2024-03-01")));
     // Each type has its own versions: a disk's version is unknown to galleries.
     assert_eq!(client.get(&client.compute("galleries"), DISK).code(), "NoRegisteredProviderFound");
+    let got = client.get(&client.group(), "2001-01-01");
+    assert_eq!((got.status, got.code()), (400, "InvalidApiVersionParameter"));
+}
+
+#[tokio::test]
+async fn api_versions_newer_than_the_known_ones_are_accepted() {
+    let client = Client::instant();
+    // `2026-03-01` is the version of @azure/arm-compute 24.1, `2025-12-03` that of galleries in its successor.
+    let paths = [
+        (pool(&client), "2026-03-01"),
+        (client.compute("galleries"), "2025-12-03"),
+        (client.compute("snapshots"), "2031-02-28"),
+        (client.group(), "2031-12-31"),
+        (format!("{}/virtualMachines", pool(&client)), "2031-01-01-preview"),
+    ];
+    for (path, version) in paths {
+        assert_eq!(client.get(&path, version).status, 200, "{path} {version}");
+    }
+    let newest = client.get(&pool(&client), "2026-04-01").body;
+    assert_eq!(client.get(&pool(&client), "2031-01-01").body, newest);
+    // A page links to the next one with the version of the request, and an operation to its status.
+    let got = client.patch(&pool(&client), "2031-01-01", &json!({"tags": {"a": "b"}}));
+    assert_eq!(client.operation(&got)["status"], "Succeeded");
+    for malformed in ["2031-13-01", "2031-02-30", "2031-1-1", "20310101", "2031-01-01-beta", "2031-01-01x", "latest"] {
+        let got = client.get(&pool(&client), malformed);
+        assert_eq!((got.status, got.code()), (400, "NoRegisteredProviderFound"), "{malformed}");
+    }
+    drop(client.take_findings());
 }
 
 #[tokio::test]
@@ -167,12 +195,24 @@ async fn lists_are_paged_with_absolute_links() {
 }
 
 #[tokio::test]
-async fn nodes_are_named_by_pool_and_base_36_number() {
-    let client = Client::instant();
-    let got = client.get(&format!("{}/virtualMachines/9", pool(&client)), COMPUTE).body;
-    assert_eq!(got["properties"]["osProfile"]["computerName"], "k8s-agentpool1-26100436-vmss000009");
-    assert_eq!(got["name"], "k8s-agentpool1-26100436-vmss_9");
-    assert_eq!(got["properties"]["latestModelApplied"], true);
+async fn computer_names_end_in_an_upper_case_base_36_number_and_instance_names_in_a_decimal_one() {
+    let mut spec = WorldSpec::default();
+    spec.pools[0].capacity = 50;
+    let client = Client::with_options(spec, Options::instant(start()));
+    let got = client.get(&format!("{}/virtualMachines", pool(&client)), COMPUTE).body;
+    let all = got["value"].as_array().expect("a list");
+    assert_eq!(all.len(), 50);
+    let suffix = |id: usize| {
+        let computer = all[id]["properties"]["osProfile"]["computerName"].as_str().expect("a name");
+        computer.strip_prefix(POOL).expect("the prefix is the pool's name").to_owned()
+    };
+    assert_eq!(
+        [0, 9, 10, 11, 35, 36, 49].map(suffix),
+        ["000000", "000009", "00000A", "00000B", "00000Z", "000010", "00001D"]
+    );
+    assert_eq!(all[11]["name"], format!("{POOL}_11"));
+    assert_eq!(all[11]["instanceId"], "11");
+    assert_eq!(all[11]["properties"]["latestModelApplied"], true);
 }
 
 #[tokio::test]

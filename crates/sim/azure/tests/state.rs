@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::Path;
 
 use common::{COMPUTE, Client, GALLERY, POOL, start};
-use kiln_sim_azure::{JournalError, OpenError, Options, Sim, WorldSpec};
+use jiff::SignedDuration;
+use kiln_sim_azure::{JournalError, OpenError, Options, Sim, Speed, WorldSpec};
 use serde_json::json;
 
 fn open(folder: &Path) -> Result<Sim, OpenError> {
@@ -120,6 +121,76 @@ async fn long_journal_is_compacted_without_loss() {
     assert!(now < 40 * 200_000, "the journal was not compacted: {now} bytes");
     let client = Client::for_sim(open(folder.path()).expect("the same state"));
     assert_eq!(readable_state(&client), before);
+}
+
+/// The size of the state folder after a number of writes of the given duration, while it is open and after it was opened again.
+fn folder_after(patches: u32, seconds: f64) -> [u64; 2] {
+    // In memory, because each write is synced.
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+    let size = || std::fs::metadata(folder.path().join("world.log")).expect("the log").len();
+    let open = || {
+        let mut spec = WorldSpec::default();
+        spec.profile.model_update = seconds;
+        Sim::open(folder.path(), spec, Options::instant(start())).expect("a state")
+    };
+    let sim = open();
+    for number in 0..patches {
+        sim.change_scale_set(POOL, &json!({"tags": {"n": number.to_string()}})).expect("a patch");
+    }
+    let while_open = size();
+    drop(sim);
+    drop(open());
+    [while_open, size()]
+}
+
+#[test]
+fn state_folder_does_not_grow_with_the_number_of_writes() {
+    // A write that takes longer leaves fewer operations within the retention, so that fewer writes are enough.
+    let [few, many] = match testkit::tier() {
+        testkit::Tier::Full => [folder_after(2_000, 13.0), folder_after(200_000, 13.0)],
+        _ => [folder_after(100, 260.0), folder_after(2_500, 260.0)],
+    };
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many * 10 <= few * 11, "{few} and {many} bytes");
+    }
+}
+
+#[tokio::test]
+async fn finished_operation_is_forgotten_after_the_retention() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = Client::for_sim(open(folder.path()).expect("a new state"));
+    let got = client.patch(&pool(&client), COMPUTE, &json!({"tags": {"a": "b"}}));
+    let status = got.header("azure-asyncoperation").to_owned();
+    let location = got.header("location").to_owned();
+    let read = |client: &Client, url: &str| client.send(&http::Method::GET, url, None);
+    assert_eq!(read(&client, &status).body["status"], "Succeeded");
+    client.sim.pass(SignedDuration::from_mins(179)).expect("time passes");
+    assert_eq!((read(&client, &status).status, read(&client, &location).status), (200, 200));
+    client.sim.pass(SignedDuration::from_mins(1)).expect("time passes");
+    drop(client);
+    let mut client = Client::for_sim(open(folder.path()).expect("the same state"));
+    client.login();
+    for url in [&status, &location] {
+        let got = read(&client, url);
+        assert_eq!((got.status, got.code()), (404, "OperationNotFound"));
+    }
+    assert_eq!(client.get(&pool(&client), COMPUTE).body["tags"]["a"], "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_operation_is_not_forgotten() {
+    let mut spec = WorldSpec::default();
+    spec.profile.gallery = 5.0 * 3_600.0;
+    let mut client = Client::with_options(spec, Options { speed: Speed::Factor(1.0), ..Options::instant(start()) });
+    let body = json!({"location": "westus2", "properties": {}});
+    let got = client.put(&client.compute("galleries/SIG_x"), GALLERY, &body);
+    for (hours, status) in [(4, "InProgress"), (3, "Succeeded")] {
+        tokio::time::advance(std::time::Duration::from_hours(hours)).await;
+        client.login();
+        assert_eq!(client.operation(&got)["status"], status);
+    }
+    // The operations that created the world file's resources ended a day before the start.
+    assert_eq!(client.sim.operations().len(), 1);
 }
 
 #[tokio::test]

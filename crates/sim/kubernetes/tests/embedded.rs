@@ -213,9 +213,11 @@ async fn node_without_heartbeats_becomes_unknown_and_recovers() {
 async fn machines_become_nodes_and_run_their_pods() {
     let time = Time::new();
     let server = Server::new(1, time.clock());
-    let sim = Sim::new(WorldSpec::default(), Options::instant(time.now())).unwrap();
+    let mut spec = WorldSpec::default();
+    spec.pools[0].capacity = 50;
+    let sim = Sim::new(spec, Options::instant(time.now())).unwrap();
     let machines = sim.machines();
-    assert_eq!(machines.len(), 10);
+    assert_eq!(machines.len(), 50);
     let mut kubelets = Kubelets::new(client(&server));
     let problems = kubelets.turn(&machines, time.now()).await;
     assert!(problems.is_empty(), "{problems:?}");
@@ -227,10 +229,16 @@ async fn machines_become_nodes_and_run_their_pods() {
     wanted.sort();
     assert_eq!(ids, wanted);
     assert!(ids[0].starts_with("azure:///subscriptions/"), "{}", ids[0]);
+    // Azure names the computer in upper case, the kubelet registers it in lower case.
+    assert!(machines.iter().any(|machine| machine.computer_name.ends_with("00000B")));
+    let node = nodes.iter().find(|node| node.name_any().ends_with("00000b")).unwrap();
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
+    assert!(id.is_some_and(|id| id.ends_with("/virtualMachines/11")), "{id:?}");
+    assert_eq!(node.labels()["kubernetes.io/hostname"], node.name_any());
     assert!(kubelets.turn(&machines, time.now()).await.is_empty());
     let pods: Api<Pod> = Api::namespaced(client(&server), "kube-system");
     let pods = pods.list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(pods.len(), 10);
+    assert_eq!(pods.len(), 50);
     for pod in pods {
         assert_eq!(
             pod.status.as_ref().and_then(|status| status.phase.as_deref()),

@@ -5,10 +5,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The journal is compacted when it is this many times larger than after the last compaction, so that compaction stays rare.
-const COMPACT_RATIO: u64 = 4;
-/// Below this size compaction is not worth a sync of the folder.
-const COMPACT_FLOOR: u64 = 4 << 20;
+/// The journal is compacted when its growth since the last compaction exceeds this share of its size then. A small share keeps the size of
+/// the folder that of the state; it costs 16 bytes of compaction per byte that a commit appends.
+const COMPACT_SHARE: u64 = 16;
+/// Growth below this is not worth a sync of the folder.
+const COMPACT_FLOOR: u64 = 64 << 10;
 
 /// State that a [`Journal`] stores. Each line is JSON without line breaks.
 pub trait Persistent {
@@ -84,7 +85,7 @@ impl Journal {
         self.file.write_all(line)?;
         self.file.sync_data()?;
         self.bytes += line.len() as u64;
-        if self.bytes > COMPACT_FLOOR && self.bytes > COMPACT_RATIO * self.compacted {
+        if self.bytes - self.compacted > COMPACT_FLOOR.max(self.compacted / COMPACT_SHARE) {
             self.compact(state)?;
         }
         Ok(())

@@ -72,6 +72,11 @@ impl<T> Table<T> {
             .collect()
     }
 
+    /// Forgets which records changed, for a table that no journal stores.
+    pub fn discard_changes(&mut self) {
+        self.changed.clear();
+    }
+
     /// Inserts or removes a record during replay, without marking it as changed.
     pub fn restore(&mut self, key: String, record: Option<T>) {
         match record {

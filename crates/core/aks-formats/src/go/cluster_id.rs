@@ -1,6 +1,6 @@
 //! The cluster ID: eight digits in the names of a cluster's network resources, derived from the host name of its API server.
 
-use super::fnv::fnv1a_64;
+use kiln_types::hash::fnv1a_64;
 
 /// Number of bytes of the name that are hashed. Karpenter panics on a shorter name; here a shorter name is hashed completely.
 const HASHED_BYTES: usize = 33;

@@ -2,6 +2,5 @@
 
 pub mod cluster_id;
 pub mod duration;
-pub mod fnv;
 pub mod number;
 pub mod structure;

@@ -1,6 +1,6 @@
 //! Hash of a Go value, compatible with `hashstructure` (format 2, slices as sets, zero values ignored).
 
-use super::fnv::fnv1_64;
+use kiln_types::hash::fnv1_64;
 
 /// A Go value that can be hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::node_class::{
     KubeletConfiguration, LinuxOsConfig, LocalDns, LocalDnsZone, NodeClassSpec, Security, TrustedLaunch,
 };
 use crate::go::duration::GoDuration;
-use crate::go::fnv::fnv1a_32;
 use crate::go::structure::{Fields, GoValue};
+use kiln_types::hash::fnv1a_32;
 
 /// Version of [`node_class_hash`].
 pub const HASH_VERSION: &str = "v3";

@@ -2,11 +2,12 @@
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::{Desired, Plan, Step};
+use kiln_types::json::merge_patch;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::support::{Machine, PEM, config, merge};
+use crate::support::{Machine, PEM, config};
 
 /// A part of a document, varied by a number.
 fn part(which: usize, n: u64) -> Value {
@@ -50,7 +51,7 @@ fn document() -> impl Strategy<Value = NodeConfig> {
     (parts, proptest::collection::vec(0..3_u64, 8)).prop_map(|(parts, numbers)| {
         let mut over = json!({});
         for (which, n) in parts.into_iter().zip(numbers) {
-            merge(&mut over, part(which, n));
+            merge_patch(&mut over, &part(which, n));
         }
         config(over)
     })

@@ -2,9 +2,10 @@
 
 use kiln_node_config::{Effect, NodeConfig};
 use kiln_node_plan::{Desired, Observed, Plan, PlanAction, Request, Step};
+use kiln_types::json::merge_patch;
 use serde_json::{Value, json};
 
-use crate::support::{Machine, config, facts, merge};
+use crate::support::{Machine, config, facts};
 
 fn plan(from: Value, to: Value) -> Plan {
     let (from, to) = (config(from), config(to));
@@ -14,7 +15,7 @@ fn plan(from: Value, to: Value) -> Plan {
 }
 
 fn up_to(effect: &str, mut over: Value) -> Value {
-    merge(&mut over, json!({"update": {"upTo": effect}}));
+    merge_patch(&mut over, &json!({"update": {"upTo": effect}}));
     over
 }
 

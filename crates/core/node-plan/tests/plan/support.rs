@@ -7,6 +7,7 @@ use kiln_node_plan::{
     Account, Desired, DesiredFile, Facts, FileContent, FileState, Manifest, Observed, Owner, Plan, Step, ToObserve,
     layout,
 };
+use kiln_types::json::merge_patch;
 use serde_json::{Value, json};
 
 /// A simulated file.
@@ -59,27 +60,17 @@ pub(crate) fn facts() -> Facts {
 }
 
 /// A valid document with some fields replaced.
+#[expect(clippy::needless_pass_by_value, reason = "callers pass literals")]
 pub(crate) fn config(over: Value) -> NodeConfig {
     let mut spec = json!({
         "cluster": {"endpoint": "https://api.example:443", "certificateAuthority": PEM},
         "kubelet": {"version": "1.33.7"},
     });
-    merge(&mut spec, over);
+    merge_patch(&mut spec, &over);
     NodeConfig { spec: serde_json::from_value(spec).expect("a spec"), ..NodeConfig::default() }
 }
 
 pub(crate) const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
-
-pub(crate) fn merge(into: &mut Value, over: Value) {
-    match (into, over) {
-        (Value::Object(into), Value::Object(over)) => {
-            for (name, value) in over {
-                merge(into.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (into, over) => *into = over,
-    }
-}
 
 fn sha256(bytes: &[u8]) -> String {
     FileContent::Bytes(bytes.to_vec()).sha256().expect("plain")

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_types::tags::VERSION_TAG;
+use kiln_types::tags::{LIVE_TAG, VERSION_TAG};
 use kiln_types::{ErrorClass, Instance, PowerDown, PowerState, Protection, Provisioning, SnapshotRequest};
 
 use super::{Assessed, Assessment, is_uninterrupted};
@@ -97,15 +97,60 @@ pub(super) fn snapshot(run: &Run, observed: &Observed) -> Assessed {
     if !is_off(instance) {
         return refuse(format!("`{}` was started by someone else before its disk was copied", run.header.donor.node));
     }
+    Ok(Assessment::act(Action::Snapshot(request(run))))
+}
+
+/// The snapshot of a running donor. One that exists before the step is done is deleted: whether the file systems were frozen while it was
+/// created is known only to the process that created it.
+pub(super) fn live_snapshot(run: &Run, observed: &Observed) -> Assessed {
+    let refuse = |message: String| Ok(Assessment::fail(ErrorClass::Refused, message));
+    // The survey step found no snapshot.
+    let existing = if is_uninterrupted(run, Step::LiveSnapshot) { None } else { observed.snapshot()? };
+    if let Some(snapshot) = existing {
+        let own = snapshot.tags.get(LIVE_TAG).map(String::as_str) == Some(run.id.as_str());
+        return match &snapshot.provisioning {
+            Provisioning::InProgress(_) => Ok(Assessment::poll("the snapshot is being created")),
+            Provisioning::Succeeded if !own => {
+                refuse(format!("snapshot `{}` was created by someone else meanwhile", snapshot.name))
+            }
+            Provisioning::Succeeded | Provisioning::Failed | Provisioning::Canceled => {
+                Ok(Assessment::Act(Action::DeleteSnapshot, Some(Memo::Target(snapshot.name.to_string()))))
+            }
+        };
+    }
+    let instance = match donor(run, observed.instance()?) {
+        Ok(instance) => instance,
+        Err(failure) => return Ok(Assessment::Fail(failure)),
+    };
+    if instance.power != PowerState::Running {
+        return refuse(format!("`{}` is not running, so its file systems cannot be frozen", run.header.donor.node));
+    }
+    let mut request = request(run);
+    request.tags.insert(LIVE_TAG.to_owned(), run.id.to_string());
+    Ok(Assessment::act(Action::LiveSnapshot(request)))
+}
+
+fn request(run: &Run) -> SnapshotRequest {
     let mut tags = run.header.tags.clone();
     tags.insert(VERSION_TAG.to_owned(), run.header.version.to_string());
-    Ok(Assessment::act(Action::Snapshot(SnapshotRequest {
+    SnapshotRequest {
         name: run.header.snapshot.clone(),
         location: run.header.definition.location.clone(),
         disk: run.header.donor.os_disk.clone(),
         encryption_set: run.header.donor.encryption_set.clone(),
         tags,
-    })))
+    }
+}
+
+pub(super) fn thaw(run: &Run, observed: &Observed) -> Assessed {
+    // A live snapshot is only done once kilnd has reported the thaw.
+    if is_uninterrupted(run, Step::Thaw) && run.is_done(Step::LiveSnapshot) {
+        return Ok(Assessment::done());
+    }
+    Ok(match donor(run, observed.instance()?) {
+        Ok(_) => Assessment::act(Action::Thaw),
+        Err(_) => Assessment::done_because("the donor no longer exists, so there is nothing to thaw"),
+    })
 }
 
 pub(super) fn start(run: &Run, observed: &Observed) -> Assessed {

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use kiln_types::tags::{CLAIM_TAG, VERSION_TAG};
-use kiln_types::{Canary, ErrorClass, ImageVersion, Provisioning, Publication, Storage, Tags, VersionState};
+use kiln_types::{
+    Canary, CanaryBootstrap, ErrorClass, ImageVersion, JoinMode, Provisioning, Publication, Storage, Tags, VersionState,
+};
 
+use super::verdict::not_proven;
 use super::{Assessed, Assessment, PUBLISH_TIMEOUT, is_uninterrupted, is_used, own_version, versions};
 use crate::action::Action;
 use crate::journal::{Memo, Route, Run};
@@ -90,6 +93,8 @@ pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
             definition: run.header.definition.name.clone(),
             number: run.header.version.clone(),
             tags,
+            // The engine fills in the secrets, which no decision needs.
+            bootstrap: (run.header.join == JoinMode::Recipe).then(CanaryBootstrap::default),
         }))
     };
     // An earlier run of today may have included its version already.
@@ -113,16 +118,17 @@ pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
     })
 }
 
-pub(super) fn await_canary(observed: &Observed) -> Assessed {
+pub(super) fn await_canary(run: &Run, observed: &Observed) -> Assessed {
     let Some(canary) = observed.canary()? else {
-        let message = "the canary was deleted by someone else before it became Ready";
+        let message = not_proven(&run.header.version, "its canary was deleted by someone else before it became Ready");
         return Ok(Assessment::fail(ErrorClass::NotFound, message));
     };
     if canary.ready {
         return Ok(Assessment::done());
     }
     if let Some(failed) = &canary.failed {
-        return Ok(Assessment::fail(ErrorClass::Capacity, format!("the canary could not be created: {failed}")));
+        let message = not_proven(&run.header.version, format_args!("its canary could not be created: {failed}"));
+        return Ok(Assessment::fail(ErrorClass::Capacity, message));
     }
     let reason = format!("the canary is not Ready: {}", canary.pending);
     Ok(Assessment::Poll { pause: Duration::from_secs(10), reason, timeout: CANARY_TIMEOUT })

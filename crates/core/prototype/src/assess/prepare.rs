@@ -1,12 +1,12 @@
 //! The steps before the donor is touched.
 
-use kiln_types::tags::{CLAIM_TAG, VERSION_TAG};
+use kiln_types::tags::CLAIM_TAG;
 use kiln_types::{ErrorClass, ImageSource, ImageVersion, Provisioning, Tags, VersionState};
 
 use super::{Assessed, Assessment, is_uninterrupted, is_used, own_version, tag, versions};
 use crate::action::Action;
 use crate::journal::{Output, Route, Run};
-use crate::latest::same_definition;
+use crate::latest::{is_reusable, same_definition};
 use crate::observed::Observed;
 use crate::rollback;
 use crate::step::Step;
@@ -145,13 +145,10 @@ pub(super) fn survey(run: &Run, observed: &Observed) -> Assessed {
         };
     }
     let Some(snapshot) = observed.snapshot()? else { return route(Route::Full) };
-    let is_todays = snapshot.tags.get(VERSION_TAG).map(String::as_str) == Some(version.as_str());
     match &snapshot.provisioning {
         Provisioning::InProgress(_) => return Ok(Assessment::poll("a snapshot is being created")),
         // A version that replaces another one needs a new snapshot.
-        Provisioning::Succeeded if is_todays && !run.header.options.replace_today => {
-            return route(Route::FromSnapshot);
-        }
+        _ if is_reusable(snapshot, version) && !run.header.options.replace_today => return route(Route::FromSnapshot),
         Provisioning::Succeeded | Provisioning::Failed | Provisioning::Canceled => {}
     }
     // A snapshot from which a version is being created must not be deleted.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use kiln_types::tags::{CLAIM_TAG, RECIPE_OF_IMAGE, RECIPE_TAG};
-use kiln_types::{ErrorClass, ImageSource, NO_OP_CUSTOM_DATA, Pool, RecipeChange, Secret, Tags, VersionState};
+use kiln_types::{
+    ErrorClass, ImageSource, JoinMode, NO_OP_CUSTOM_DATA, Pool, RecipeChange, Secret, Tags, VersionState,
+};
 
 use super::{Assessed, Assessment, TIMEOUT, claimed_by_another, is_uninterrupted, own_version, revision, tag};
 use crate::action::Action;
@@ -34,7 +36,8 @@ pub(super) fn include(run: &Run, observed: &Observed) -> Assessed {
     }
 }
 
-/// Sets image and custom data in one write. Everything that the image needs of the custom data is on its disk.
+/// Sets image and custom data in one write. Everything that the image needs of the custom data is on its disk, unless clones join by the
+/// recipe: then its bootstrap stays.
 pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     let pool = observed.pool()?;
     if let Some(failed) = claimed_by_another(run, pool) {
@@ -53,13 +56,19 @@ pub(super) fn model(run: &Run, observed: &Observed) -> Assessed {
     if is_set {
         return Ok(Assessment::done());
     }
-    Ok(set_recipe(pool, RecipeChange { image: Some(wanted), custom_data: Some(Secret::new(NO_OP_CUSTOM_DATA)) }))
+    let custom_data = (!keeps_bootstrap(run)).then(|| Secret::new(NO_OP_CUSTOM_DATA));
+    Ok(set_recipe(pool, RecipeChange { image: Some(wanted), custom_data }))
+}
+
+/// Whether clones of the run's donor run the pool's custom data and scripts.
+fn keeps_bootstrap(run: &Run) -> bool {
+    run.header.join == JoinMode::Recipe
 }
 
 /// For a pool whose model named the image definition before the run, set by someone else or by a run that ended in between. ARM never
 /// returns custom data, so the tag records that it was replaced.
 pub(super) fn strip_data(run: &Run, observed: &Observed) -> Assessed {
-    if run.step(Step::Model).is_some_and(|model| model.attempts > 0 && !model.refused) {
+    if keeps_bootstrap(run) || run.step(Step::Model).is_some_and(|model| model.attempts > 0 && !model.refused) {
         return Ok(Assessment::done());
     }
     let pool = observed.pool()?;
@@ -81,6 +90,9 @@ fn set_recipe(pool: &Pool, change: RecipeChange) -> Assessment {
 }
 
 pub(super) fn strip_scripts(run: &Run, observed: &Observed) -> Assessed {
+    if keeps_bootstrap(run) {
+        return Ok(Assessment::done());
+    }
     let pool = observed.pool()?;
     if let Some(failed) = claimed_by_another(run, pool) {
         return Ok(failed);
@@ -150,7 +162,7 @@ pub(super) fn release_claim(run: &Run, observed: &Observed) -> Assessed {
         return Ok(Assessment::done());
     }
     let mut tags = Tags::from([(CLAIM_TAG.to_owned(), String::new())]);
-    if run.is_done(Step::StripScripts) {
+    if run.is_done(Step::StripScripts) && !keeps_bootstrap(run) {
         tags.insert(RECIPE_TAG.to_owned(), RECIPE_OF_IMAGE.to_owned());
     }
     let is_set = |name: &String, value: &String| pool.tags.get(name).map_or("", String::as_str) == value;

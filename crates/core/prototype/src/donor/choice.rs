@@ -80,6 +80,14 @@ pub struct Choice {
     pub rows: Vec<NodeRow>,
 }
 
+impl Choice {
+    /// The donor, followed by the other candidates in the order in which they should be tried.
+    pub fn donors(&self) -> impl Iterator<Item = &NodeName> {
+        let eligible = |row: &&NodeRow| row.eligibility != Eligibility::Ineligible;
+        self.rows.iter().filter(eligible).map(|row| &row.node).filter(|_| self.donor.is_ok())
+    }
+}
+
 fn serialize_donor<S: serde::Serializer>(donor: &Result<NodeName, NoDonor>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -240,6 +248,7 @@ mod tests {
             instances: &instances,
             definition: Some(&definition),
             versions,
+            not_proven: &std::collections::BTreeSet::new(),
             own_node: None,
             own_run: None,
             now: "2026-11-16T00:00:00Z".parse().unwrap(),

@@ -57,6 +57,8 @@ pub struct DonorInput<'a> {
     /// The pool's image definition, if it exists.
     pub definition: Option<&'a ImageDefinition>,
     pub versions: &'a [ImageVersion],
+    /// The versions that no canary has proven yet, see [`not_proven`](super::not_proven).
+    pub not_proven: &'a BTreeSet<VersionNumber>,
     /// The node that this program runs on.
     pub own_node: Option<&'a str>,
     /// The run that is resumed.
@@ -66,10 +68,11 @@ pub struct DonorInput<'a> {
 
 impl DonorInput<'_> {
     /// The newest version, usable or not: a patch must be newer. Rejected versions count even if they are deleted, otherwise the patch
-    /// that they were created from would look new again.
+    /// that they were created from would look new again. Versions that are not proven do not count, so that a later run uses their patch.
     pub fn newest_version(&self) -> Option<VersionNumber> {
+        let is_open = |version: &ImageVersion| version.excluded && self.not_proven.contains(&version.number);
         // A failed version is not an image of anything.
-        let created = self.versions.iter().filter(|version| version.state != VersionState::Failed);
+        let created = self.versions.iter().filter(|version| version.state != VersionState::Failed && !is_open(version));
         created.map(|version| &version.number).chain(&self.rejected()).max().cloned()
     }
 

@@ -8,6 +8,7 @@ struct World {
     pool: Pool,
     definition: ImageDefinition,
     versions: Vec<ImageVersion>,
+    not_proven: BTreeSet<VersionNumber>,
     instances: Vec<Instance>,
     rules: DonorRules,
     node: Node,
@@ -19,6 +20,7 @@ fn world() -> World {
         pool: pool(),
         definition: definition(),
         versions: vec![version("2026.11.08")],
+        not_proven: BTreeSet::new(),
         instances: vec![instance(0, marketplace())],
         rules: DonorRules::new("reboot", "last-patch"),
         node: node(0),
@@ -33,6 +35,7 @@ fn broken(change: impl FnOnce(&mut World)) -> Vec<IneligibleReason> {
         instances: &world.instances,
         definition: Some(&world.definition),
         versions: &world.versions,
+        not_proven: &world.not_proven,
         own_node: Some("k8s-agentpool1-26100436-vmss00000z"),
         own_run: Some("r9"),
         now: "2026-11-16T00:00:00Z".parse().unwrap(),
@@ -83,6 +86,23 @@ fn each_rule_of_kamino_is_checked() {
             minimum: Span::from_secs(6 * 3600 + 1)
         }]
     );
+}
+
+#[test]
+fn patch_of_a_version_that_is_not_proven_is_used_again() {
+    let unproven = |w: &mut World| {
+        w.versions.push(excluded("2026.11.16"));
+        w.not_proven = [number("2026.11.16")].into();
+    };
+    assert_eq!(broken(unproven), []);
+    let patch_old = |reasons: &[IneligibleReason]| matches!(reasons, [IneligibleReason::PatchOld { .. }]);
+    let excluded_by_a_person = broken(|w| w.versions.push(excluded("2026.11.16")));
+    assert!(patch_old(&excluded_by_a_person), "{excluded_by_a_person:?}");
+    let included_since = broken(|w| {
+        unproven(w);
+        w.versions[1].excluded = false;
+    });
+    assert!(patch_old(&included_since), "{included_since:?}");
 }
 
 #[test]

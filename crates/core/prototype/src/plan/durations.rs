@@ -61,6 +61,9 @@ const PUBLISHED: [(Step, u64); 8] = [
 /// The time until ten new nodes were Ready in kamino's walkthrough.
 const NEW_NODES_READY: u64 = 210;
 
+/// Starting two pods takes a few seconds each, and the snapshot as long as kamino's.
+const LIVE_SNAPSHOT: u64 = 15;
+
 /// One or two short requests, rounded up.
 const REQUEST: u64 = 2;
 
@@ -96,6 +99,8 @@ impl Durations {
         let (seconds, source) = match (published, step) {
             (Some(seconds), _) => (Some(seconds), DurationSource::Published),
             (None, Step::AwaitCanary | Step::AddNodes) => (Some(NEW_NODES_READY), DurationSource::Published),
+            // One snapshot, and the pods that freeze and check the donor.
+            (None, Step::LiveSnapshot) => (Some(LIVE_SNAPSHOT), DurationSource::Request),
             // This depends on the pods.
             (None, Step::Drain) => (None, DurationSource::Open),
             (None, _) => (Some(REQUEST), DurationSource::Request),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kiln_node_plan::{IDENTITY, Treatment};
-use kiln_types::{Inspection, JoinCredential, KeepOrDrop, clone_credential};
+use kiln_types::{Inspection, JoinCredential, JoinMode, KeepOrDrop, clone_credential};
 use serde::Serialize;
 
 /// How a clone treats a secret of its donor.
@@ -14,7 +14,7 @@ pub enum CloneTreatment {
     Cloned,
     /// A clone removes or replaces it at first boot. Until then it is in the image.
     ResetAtFirstBoot,
-    /// Clones get their own from this source outside of the image.
+    /// Clones remove it at first boot and get their own from this source outside of the image.
     FromOutside(String),
     /// A clone could not join with it, so the run is refused.
     Refused(String),
@@ -31,12 +31,13 @@ pub struct ClonedSecret {
 }
 
 /// Lists the secrets of a donor, starting with its join credential.
-pub fn cloned_secrets(inspection: &Inspection) -> Vec<ClonedSecret> {
+pub fn cloned_secrets(inspection: &Inspection, join: Option<JoinMode>) -> Vec<ClonedSecret> {
     let credential = &inspection.join_credential;
     let treatment = match clone_credential(credential) {
         Ok(KeepOrDrop::Keep) => CloneTreatment::Cloned,
         Ok(KeepOrDrop::KeepDroppingCache) => CloneTreatment::ResetAtFirstBoot,
         Ok(KeepOrDrop::Drop { renewed_by }) => CloneTreatment::FromOutside(renewed_by),
+        Err(_) if join == Some(JoinMode::Recipe) => CloneTreatment::FromOutside("the pool's recipe".to_owned()),
         Err(why) => CloneTreatment::Refused(why.to_string()),
     };
     let (location, kind) = match credential {
@@ -46,6 +47,7 @@ pub fn cloned_secrets(inspection: &Inspection) -> Vec<ClonedSecret> {
         JoinCredential::BootstrapToken { token_id, .. } => {
             (format!("token `{token_id}`"), "join credential: bootstrap token")
         }
+        JoinCredential::NodeCertificate { path } => (path.clone(), "join credential: certificate of this node"),
         JoinCredential::ExecPlugin { command } => {
             (command.clone(), "join credential: exec plugin, with a cached certificate")
         }
@@ -114,7 +116,7 @@ mod tests {
     fn treatment_of(path: &str) -> CloneTreatment {
         let mut inspection = inspection();
         inspection.secrets = vec![SecretPlace { path: path.into(), kind: "key".into() }];
-        cloned_secrets(&inspection).pop().unwrap().treatment
+        cloned_secrets(&inspection, None).pop().unwrap().treatment
     }
 
     #[test]
@@ -139,21 +141,24 @@ mod tests {
     #[test]
     fn join_credential_is_treated_by_its_kind() {
         let mut inspection = inspection();
-        assert_eq!(cloned_secrets(&inspection)[0].treatment, CloneTreatment::Cloned);
+        assert_eq!(cloned_secrets(&inspection, None)[0].treatment, CloneTreatment::Cloned);
         inspection.join_credential =
             JoinCredential::BootstrapToken { token_id: "abcdef".parse().unwrap(), renewed_by: Some("renewer".into()) };
-        let text = cloned_secrets(&inspection)[0].to_string();
+        let text = cloned_secrets(&inspection, None)[0].to_string();
         assert_eq!(
             text,
             "token `abcdef` (join credential: bootstrap token): not used by clones: each gets its own from renewer"
         );
         inspection.join_credential = JoinCredential::Unknown { why: "no kubeconfig".into() };
-        assert!(matches!(cloned_secrets(&inspection)[0].treatment, CloneTreatment::Refused(_)));
+        assert!(matches!(cloned_secrets(&inspection, None)[0].treatment, CloneTreatment::Refused(_)));
+        inspection.join_credential = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".into() };
+        let text = cloned_secrets(&inspection, Some(JoinMode::Recipe))[0].to_string();
+        assert!(text.ends_with("not used by clones: each gets its own from the pool's recipe"), "{text}");
     }
 
     #[test]
     fn custom_data_is_listed_by_size_and_never_shown() {
-        let all = cloned_secrets(&inspection());
+        let all = cloned_secrets(&inspection(), None);
         let text = format!("{} {all:?} {}", all[1], serde_json::to_string(&all).unwrap());
         assert!(text.contains("14 bytes") && !text.contains("#cloud-config"), "{text}");
     }

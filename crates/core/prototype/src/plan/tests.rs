@@ -1,5 +1,6 @@
 use kiln_types::{
-    ImageDefinition, ImageVersion, Inspection, Instance, Node, OsDisk, Pool, Readiness, SecretPlace, VersionState,
+    CustomData, ImageDefinition, ImageVersion, Inspection, Instance, JoinCredential, JoinMode, Node, OsDisk, Pool,
+    Readiness, SecretBytes, SecretPlace, VersionState,
 };
 
 use super::*;
@@ -67,10 +68,12 @@ fn plan_of(world: &World) -> Plan {
             versions: &world.versions,
             contents: &[],
             original: &world.original,
+            canary_secrets: Ok(()),
             own_node: None,
             own_run: None,
             kamino_jobs: &[],
             missing_permissions: &[],
+            locks: Ok(&[]),
             options: &world.options,
             today: "2026-11-15".parse().unwrap(),
         },
@@ -158,6 +161,38 @@ fn options_change_the_plan() {
     assert_eq!(action(&world, Step::Model).unwrap(), "point the model at version 2026.11.15");
     assert_eq!(action(&world, Step::AddNodes).unwrap(), "add 5 nodes");
     assert!(action(&world, Step::PowerOff).unwrap().starts_with("deallocate"));
+}
+
+#[test]
+fn live_run_neither_drains_nor_stops_the_donor() {
+    let mut world = first();
+    world.options.live = true;
+    let plan = plan_of(&world);
+    let donor: Vec<Step> = plan.steps.iter().map(|planned| planned.step).filter(|step| step.is_donor_step()).collect();
+    assert_eq!(donor, [Step::HoldNode, Step::LiveSnapshot, Step::Thaw, Step::ReleaseNode]);
+    assert_eq!(plan.away, Span::from_secs(0));
+    let text = plan.to_string();
+    assert!(text.contains("donor away: not at all; writes to its disk wait for 9 s at most"), "{text}");
+    assert!(!text.contains("drain") && !text.contains("cordon"), "{text}");
+    let stopped = plan_of(&first()).to_string();
+    assert!(stopped.contains("with `--live` the donor would be neither drained nor stopped"), "{stopped}");
+    assert!(!steps(&first()).contains(&Step::LiveSnapshot) && !steps(&first()).contains(&Step::Thaw));
+}
+
+#[test]
+fn clones_that_join_by_the_recipe_keep_it_in_the_model() {
+    let mut world = first();
+    assert!(plan_of(&world).to_string().contains("clones join: certificate, with what is in the image\n"));
+    world.inspection.custom_data = CustomData::found(SecretBytes::new("#!/bin/sh\njoin\n"));
+    world.inspection.join_credential = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".into() };
+    let plan = plan_of(&world);
+    assert_eq!((plan.join, plan.preflight.is_clear()), (Some(JoinMode::Recipe), true), "{plan}");
+    assert!(plan.to_string().contains("clones join: recipe"), "{plan}");
+    assert_eq!(serde_json::to_value(&plan).unwrap()["join"], "recipe");
+    let all = steps(&world);
+    assert!(all.contains(&Step::Model) && !all.contains(&Step::StripData) && !all.contains(&Step::StripScripts));
+    world.options.join = Some(JoinMode::Certificate);
+    assert_eq!(plan_of(&world).preflight.blockers[0].kind, BlockerKind::JoinCredential);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use kiln_types::{FREEZE_WINDOW, JoinMode};
+
 use super::durations::{DurationSource, ExpectedDuration};
-use super::{Plan, PlannedStep};
+use super::{Plan, PlannedConsent, PlannedStep};
 use crate::span::format_span;
 
 impl fmt::Display for ExpectedDuration {
@@ -29,19 +31,47 @@ impl PlannedStep {
     }
 }
 
+fn describe_join(join: JoinMode) -> &'static str {
+    match join {
+        JoinMode::Certificate => "certificate, with what is in the image",
+        JoinMode::Recipe => "recipe, which keeps its custom data and scripts: every clone runs them",
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool: {}", self.pool)?;
         writeln!(f, "donor: {}", self.donor)?;
         writeln!(f, "new nodes now: {}", self.now)?;
         writeln!(f, "new version: {}", self.version)?;
+        if let Some(join) = self.join {
+            writeln!(f, "clones join: {}", describe_join(join))?;
+        }
         for step in &self.steps {
             writeln!(f, "{:<15} {} ({})", step.step, step.does, step.expected)?;
         }
-        writeln!(f, "total: about {}, not counting the drain", format_span(self.total))?;
-        if self.away.as_secs() > 0 {
+        if self.live {
+            writeln!(f, "total: about {}", format_span(self.total))?;
+            writeln!(
+                f,
+                "donor away: not at all; writes to its disk wait for {} s at most (--live)",
+                FREEZE_WINDOW.as_secs()
+            )?;
+            writeln!(
+                f,
+                "live: clones start as after a power cut, with the data of the donor's running pods on the disk until their first boot"
+            )?;
+        } else if self.away.as_secs() > 0 {
+            writeln!(f, "total: about {}, not counting the drain", format_span(self.total))?;
             writeln!(f, "donor away: about {}, from power off until Ready", format_span(self.away))?;
+            writeln!(
+                f,
+                "with `--live` the donor would be neither drained nor stopped: its file systems would be frozen for {} s at most, and \
+                 clones would start as after a power cut",
+                FREEZE_WINDOW.as_secs()
+            )?;
         } else {
+            writeln!(f, "total: about {}", format_span(self.total))?;
             writeln!(f, "donor away: not at all, its snapshot exists already")?;
         }
         for secret in &self.secrets {
@@ -49,6 +79,10 @@ impl fmt::Display for Plan {
         }
         if let Some(cost) = &self.cost {
             writeln!(f, "{cost}")?;
+        }
+        for PlannedConsent { flag, given, waives } in &self.consents {
+            let state = if *given { "given: waives" } else { "not given: would waive" };
+            writeln!(f, "consent {flag}: {state} {waives}")?;
         }
         write!(f, "{}", self.preflight)?;
         if self.preflight.is_clear() { writeln!(f, "blockers: none") } else { Ok(()) }

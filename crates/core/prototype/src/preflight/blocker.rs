@@ -7,25 +7,59 @@ use serde::{Serialize, Serializer};
 
 use crate::run::RunOptions;
 
-/// The option with which the user accepts a blocker.
+/// What a user may accept, with one option each. A run stores the options in its journal, so that a resumed run has the same consents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Consent {
-    /// None: the run could lose nodes.
+    /// No option: the run could lose nodes.
     Never,
-    /// `--force`.
-    Force,
-    /// `--allow-empty-pool`.
-    AllowEmptyPool,
+    ForcedPods,
+    EmptyPool,
+    ManagedPool,
+    RejectedPatch,
+    LostOriginal,
 }
 
 impl Consent {
+    /// Every consent that has an option.
+    pub const ALL: [Self; 5] =
+        [Self::ForcedPods, Self::EmptyPool, Self::ManagedPool, Self::RejectedPatch, Self::LostOriginal];
+
+    /// The option of the command line.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Never => None,
+            Self::ForcedPods => Some("--force"),
+            Self::EmptyPool => Some("--allow-empty-pool"),
+            Self::ManagedPool => Some("--allow-managed-pool"),
+            Self::RejectedPatch => Some("--allow-rejected-patch"),
+            Self::LostOriginal => Some("--no-original"),
+        }
+    }
+
+    /// What a run does without, if the user consents.
+    pub fn waives(self) -> &'static str {
+        match self {
+            Self::Never => "nothing",
+            Self::ForcedPods => {
+                "PodDisruptionBudgets and grace periods of pods that the drain leaves; they are force-deleted"
+            }
+            Self::EmptyPool => "a second node of the pool for the donor's pods",
+            Self::ManagedPool => "the pool's owner, which may reset the model and replace nodes at any time",
+            Self::RejectedPatch => "the rejection of a version with the same packages",
+            Self::LostOriginal => "`rollback --to original`",
+        }
+    }
+
     /// Whether a run's options include the consent.
     pub fn is_given(self, options: &RunOptions) -> bool {
         match self {
             Self::Never => false,
-            Self::Force => options.force,
-            Self::AllowEmptyPool => options.allow_empty_pool,
+            Self::ForcedPods => options.force,
+            Self::EmptyPool => options.allow_empty_pool,
+            Self::ManagedPool => options.allow_managed_pool,
+            Self::RejectedPatch => options.allow_rejected_patch,
+            Self::LostOriginal => options.no_original,
         }
     }
 }
@@ -67,6 +101,8 @@ pub enum BlockerKind {
     /// The donor's unit files contain its own name.
     HostName,
     JoinCredential,
+    /// The canary would lack the secret parts of the recipe that clones join by.
+    CanarySecrets,
     /// The original recipe cannot be saved.
     Original,
     /// An extension encrypted the file system of the disk with a key of its own.
@@ -100,9 +136,9 @@ const fn text(
 }
 
 use BlockerKind as Kind;
-use Consent::{AllowEmptyPool, Force, Never};
+use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 35] = [
+const TABLE: [Text; 36] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -134,9 +170,9 @@ const TABLE: [Text; 35] = [
     text(
         Kind::Managed,
         "managed",
-        Force,
+        ManagedPool,
         "its owner resets the model and replaces nodes at any time",
-        "leave the pool to its owner, or use `--force`",
+        "leave the pool to its owner, or use `--allow-managed-pool`",
     ),
     text(
         Kind::Paused,
@@ -169,7 +205,7 @@ const TABLE: [Text; 35] = [
     text(
         Kind::PoolOfOne,
         "pool-of-one",
-        AllowEmptyPool,
+        EmptyPool,
         "its pods have no other node of the pool to move to",
         "add a node first, or use `--allow-empty-pool`",
     ),
@@ -233,9 +269,9 @@ const TABLE: [Text; 35] = [
     text(
         Kind::SamePatch,
         "same-patch",
-        Force,
+        RejectedPatch,
         "its clones would contain the rejected changes",
-        "install further patches on the node, or use `--force`",
+        "install further patches on the node, or use `--allow-rejected-patch`",
     ),
     text(
         Kind::EphemeralDisk,
@@ -291,14 +327,21 @@ const TABLE: [Text; 35] = [
         "join-credential",
         Never,
         "clones could not join the cluster",
-        "change how nodes of this pool join",
+        "change how nodes of this pool join, or how clones join with `--join`",
+    ),
+    text(
+        Kind::CanarySecrets,
+        "canary-secrets",
+        Never,
+        "the canary could not join the cluster",
+        "store the pool's custom data in a Secret and use `--canary-secret`, or use `--no-canary`",
     ),
     text(
         Kind::Original,
         "original",
-        Force,
+        LostOriginal,
         "without it `rollback --to original` is impossible",
-        "keep the recipe with the tool that created the pool and use `--force`",
+        "keep the recipe with the tool that created the pool and use `--no-original`",
     ),
     text(
         Kind::DiskEncryption,
@@ -435,12 +478,32 @@ mod tests {
         assert_eq!(
             accepted,
             [
-                (Kind::Managed, Force),
-                (Kind::PoolOfOne, AllowEmptyPool),
-                (Kind::SamePatch, Force),
-                (Kind::Original, Force)
+                (Kind::Managed, ManagedPool),
+                (Kind::PoolOfOne, EmptyPool),
+                (Kind::SamePatch, RejectedPatch),
+                (Kind::Original, LostOriginal)
             ]
         );
+    }
+
+    #[test]
+    fn each_consent_has_its_own_option_and_accepts_nothing_else() {
+        let give = |flag: &str| RunOptions {
+            force: flag == "--force",
+            allow_empty_pool: flag == "--allow-empty-pool",
+            allow_managed_pool: flag == "--allow-managed-pool",
+            allow_rejected_patch: flag == "--allow-rejected-patch",
+            no_original: flag == "--no-original",
+            ..RunOptions::default()
+        };
+        for consent in Consent::ALL {
+            let options = give(consent.flag().unwrap());
+            let given: Vec<Consent> = Consent::ALL.into_iter().filter(|other| other.is_given(&options)).collect();
+            assert_eq!(given, [consent]);
+        }
+        for kind in Kind::all().filter(|kind| kind.consent() != Never) {
+            assert!(kind.remedy().contains(kind.consent().flag().unwrap()), "{}", kind.remedy());
+        }
     }
 
     #[test]

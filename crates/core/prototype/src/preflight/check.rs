@@ -3,14 +3,15 @@
 use std::fmt;
 
 use kiln_types::{
-    FileLine, Inspection, Lock, OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType, UpgradeMode,
-    clone_credential,
+    FileLine, Inspection, JoinMode, Lock, OperatingSystem, Orchestration, PowerState, Provisioning, SecurityType,
+    UpgradeMode,
 };
 use serde::Serialize;
 
 use super::blocker::{Blocker, BlockerKind as Kind};
 use super::definition::{DefinitionChoice, DefinitionRequirements, MAX_NAME, choose_definition};
 use super::input::{OriginalState, PreflightInput};
+use crate::join::choose_join;
 use crate::latest::version_of;
 use crate::provenance::ancestors_of;
 use crate::rollback::{self, PatchLevel, Pause, RejectedEvidence, same_patch};
@@ -86,14 +87,15 @@ fn pool_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     let blockers = [
         mode.map(|mode| Kind::UpgradePolicy.found(format!("the upgrade policy of `{}` is {mode}", pool.name))),
         when(pool.automatic_os_upgrade, Kind::AutomaticOsUpgrade, "automatic OS upgrades are enabled"),
-        when(pool.automatic_repairs, Kind::AutomaticRepairs, "automatic repairs are enabled"),
+        // These do not matter to a donor that keeps running.
+        when(pool.automatic_repairs && !input.options.live, Kind::AutomaticRepairs, "automatic repairs are enabled"),
         when(
             pool.orchestration == Orchestration::Flexible,
             Kind::Flexible,
             format!("`{}` is a Flexible scale set", pool.name),
         ),
         when(pool.ephemeral_os_disk, Kind::EphemeralDisk, "the OS disk is ephemeral"),
-        when(pool.capacity <= 1, Kind::PoolOfOne, format!("`{}` has one node", pool.name)),
+        when(pool.capacity <= 1 && !input.options.live, Kind::PoolOfOne, format!("`{}` has one node", pool.name)),
     ];
     blockers.into_iter().flatten().collect()
 }
@@ -106,6 +108,11 @@ fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
             Some(Kind::Original.found(format!("the original recipe cannot be saved ({reason})")))
         }
         OriginalState::Saved | OriginalState::CanBeSaved => None,
+    };
+    let original = match input.inspection.map(|inspection| choose_join(input.options.join, inspection, input.pool)) {
+        // The model keeps its custom data and scripts.
+        Ok(Ok(JoinMode::Recipe)) => None,
+        _ => original,
     };
     let (jobs, missing) = (input.kamino_jobs, input.missing_permissions);
     let lock = |lock: &Lock| format!("{} lock `{}` on `{}`", lock.level, lock.name, lock.scope);
@@ -261,11 +268,20 @@ fn inspection_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         when(!mounts.is_empty(), Kind::Fstab, format!("mounted by UUID without `nofail`: {}", mounts.join(", "))),
         in_files(&inspection.static_addresses, Kind::StaticAddress, "a static address"),
         in_files(&inspection.literal_host_names, Kind::HostName, "its own name"),
-        clone_credential(&inspection.join_credential)
-            .err()
-            .map(|reason| Kind::JoinCredential.found(reason.to_string())),
+        join_blocker(input, inspection),
     ];
     blockers.into_iter().flatten().collect()
+}
+
+fn join_blocker(input: &PreflightInput<'_>, inspection: &Inspection) -> Option<Blocker> {
+    match choose_join(input.options.join, inspection, input.pool) {
+        Err(refusal) => Some(Kind::JoinCredential.found(refusal.to_string())),
+        Ok(JoinMode::Recipe) if input.options.canary => {
+            let missing = input.canary_secrets.err()?;
+            Some(Kind::CanarySecrets.found(format!("clones join by the pool's recipe, and {missing}")))
+        }
+        Ok(JoinMode::Certificate | JoinMode::Recipe) => None,
+    }
 }
 
 fn in_files(places: &[FileLine], kind: Kind, what: &str) -> Option<Blocker> {

@@ -1,6 +1,6 @@
 use kiln_types::{
-    Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool, Protection,
-    Readiness, parse_fstab,
+    CustomData, Generation, ImageDefinition, ImageVersion, Instance, JoinCredential, Node, OsDisk, Plan, Pool,
+    Protection, Readiness, SecretBytes, parse_fstab,
 };
 
 use super::*;
@@ -20,6 +20,7 @@ struct World {
     versions: Vec<ImageVersion>,
     contents: Vec<VersionFacts>,
     original: OriginalState,
+    canary_secrets: Result<(), String>,
     own_node: String,
     kamino: Vec<String>,
     missing: Vec<String>,
@@ -39,6 +40,7 @@ fn world() -> World {
         versions: Vec::new(),
         contents: Vec::new(),
         original: OriginalState::CanBeSaved,
+        canary_secrets: Ok(()),
         own_node: "elsewhere".into(),
         kamino: Vec::new(),
         missing: Vec::new(),
@@ -62,6 +64,7 @@ fn report(change: impl FnOnce(&mut World)) -> PreflightReport {
         versions: &world.versions,
         contents: &world.contents,
         original: &world.original,
+        canary_secrets: world.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
         own_node: Some(&world.own_node),
         own_run: Some("r9"),
         kamino_jobs: &world.kamino,
@@ -161,6 +164,18 @@ fn pool_of_one_node_blocks_without_consent() {
 }
 
 #[test]
+fn only_node_of_a_pool_with_automatic_repairs_can_be_a_running_donor() {
+    let alone = |live: bool| {
+        report(|w| {
+            (w.pool.capacity, w.pool.automatic_repairs) = (1, true);
+            w.options.live = live;
+        })
+    };
+    assert_eq!(alone(false).blockers.len(), 2);
+    assert!(alone(true).is_clear());
+}
+
+#[test]
 fn node_without_an_instance_in_the_pool_blocks() {
     assert_eq!(blocker(|w| w.instance = None), Kind::NotInPool);
 }
@@ -222,10 +237,11 @@ fn descendant_of_a_rejected_version_blocks() {
 }
 
 #[test]
-fn rejected_patch_blocks_unless_forced() {
-    let same = |force: bool| {
+fn rejected_patch_blocks_without_consent() {
+    let same = |allow: bool| {
         report(|w| {
-            w.options.force = force;
+            w.options.force = true;
+            w.options.allow_rejected_patch = allow;
             w.definitions[0].tags =
                 tags([("kiln-rejected", "2026.11.08"), ("kiln-rejected-01", "2026.11.08 kernel=5.4.0-1036-azure")]);
         })
@@ -300,11 +316,44 @@ fn unusable_join_credential_blocks() {
     assert_eq!(inspection_blocker(|i| i.join_credential = token), Kind::JoinCredential);
 }
 
+/// A worker after `kubeadm join`.
+fn kubeadm(world: &mut World) {
+    let inspection = world.inspection.as_mut().unwrap();
+    inspection.join_credential = JoinCredential::NodeCertificate { path: "/etc/kubernetes/kubelet.conf".into() };
+    inspection.custom_data = CustomData::found(SecretBytes::new("#cloud-config\nruncmd: [kubeadm join]\n"));
+}
+
+#[test]
+fn canary_that_joins_by_the_recipe_needs_its_secrets() {
+    assert!(report(kubeadm).is_clear());
+    let missing = |world: &mut World| {
+        kubeadm(world);
+        world.canary_secrets = Err("Azure does not return its custom data".into());
+    };
+    assert_eq!(blocker(missing), Kind::CanarySecrets);
+    let without_canary = |world: &mut World| {
+        missing(world);
+        world.options.canary = false;
+    };
+    assert!(report(without_canary).is_clear());
+    assert!(report(|w| w.canary_secrets = Err("unused".into())).is_clear());
+}
+
+#[test]
+fn recipe_that_stays_in_the_model_needs_no_copy() {
+    let lost = |world: &mut World| {
+        kubeadm(world);
+        world.original = OriginalState::Lost("its custom data cannot be read".into());
+    };
+    assert!(report(lost).is_clear());
+}
+
 #[test]
 fn lost_original_recipe_needs_consent() {
-    let lost = |force: bool| {
+    let lost = |consent: bool| {
         report(|w| {
-            w.options.force = force;
+            w.options.force = true;
+            w.options.no_original = consent;
             w.original = OriginalState::Lost("its custom data is gone".into());
         })
     };
@@ -400,13 +449,17 @@ fn too_long_definition_name_blocks() {
 }
 
 #[test]
-fn force_accepts_a_managed_pool_with_a_warning() {
-    let forced = report(|w| {
-        w.options.force = true;
-        w.pool.tags = tags([("aks-managed-poolName", "np1")]);
-    });
-    assert!(forced.is_clear());
-    let text = forced.to_string();
+fn consent_accepts_a_managed_pool_with_a_warning() {
+    let managed = |allow: bool| {
+        report(|w| {
+            w.options.force = true;
+            w.options.allow_managed_pool = allow;
+            w.pool.tags = tags([("aks-managed-poolName", "np1")]);
+        })
+    };
+    assert_eq!(managed(false).blockers[0].kind, Kind::Managed);
+    assert!(managed(true).is_clear());
+    let text = managed(true).to_string();
     assert!(text.starts_with("warning: accepted: AKS manages the pool (`aks-managed-poolName`)"), "{text}");
 }
 

@@ -34,6 +34,8 @@ pub struct PreflightInput<'a> {
     /// Contents of versions, as far as they were stored.
     pub contents: &'a [VersionFacts],
     pub original: &'a OriginalState,
+    /// The secret parts of the recipe for a canary that joins by it, or why there are none.
+    pub canary_secrets: Result<(), &'a str>,
     /// The node that kiln runs on.
     pub own_node: Option<&'a str>,
     /// The run that is resumed.

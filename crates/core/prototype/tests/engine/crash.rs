@@ -2,7 +2,8 @@
 
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::step::Step;
-use kiln_types::ImageSource;
+use kiln_types::tags::RECIPE_TAG;
+use kiln_types::{ImageSource, JoinMode};
 
 use crate::driver::{Driver, End};
 use crate::fault::{Fault, Point};
@@ -30,9 +31,12 @@ fn undisturbed_run_completes_and_releases_all_holds() {
             ImageSource::Definition(definition)
         };
         assert_eq!(world.pool.recipe.image, image, "{}", scenario.name);
-        assert!(!world.bootstraps, "{}: the custom data was not replaced", scenario.name);
+        let keeps = scenario.options.join == Some(JoinMode::Recipe);
+        assert_eq!(world.bootstraps, keeps, "{}: the custom data", scenario.name);
         let extensions: Vec<&str> = world.pool.recipe.extensions.iter().map(|e| e.name.as_str()).collect();
-        assert_eq!(extensions, ["k8s-billing"], "{}: only the script is removed", scenario.name);
+        let expected: &[&str] = if keeps { &["vmssCSE", "k8s-billing"] } else { &["k8s-billing"] };
+        assert_eq!(extensions, expected, "{}: only the script is removed", scenario.name);
+        assert_eq!(world.pool.tags.contains_key(RECIPE_TAG), !keeps, "{}: the recipe's tag", scenario.name);
         assert_eq!(world.pool.capacity, 3 + scenario.options.new_nodes, "{}", scenario.name);
         assert!(world.saved, "{}: the original recipe", scenario.name);
     }
@@ -57,7 +61,8 @@ fn run_that_died_at_any_point_is_resumed_to_the_same_result() {
             }
         }
         // Steps that are not part of this kind of run cannot die.
-        assert!(died >= 60, "{}: died at only {died} points", scenario.name);
+        let least = if scenario.options.live { 48 } else { 60 };
+        assert!(died >= least, "{}: died at only {died} points", scenario.name);
     }
 }
 
@@ -90,6 +95,14 @@ fn failing_run_releases_all_holds_at_every_crash() {
             assert_same_result_at_every_crash(&scenario, refuse, least);
         }
     }
+}
+
+#[test]
+fn failing_live_run_verifies_the_thaw_at_every_crash() {
+    let mut scenario = Scenario { held_before: true, ..Scenario::second() };
+    scenario.options.live = true;
+    let refuse = |world: &mut World| world.faults.plan("act live-snapshot ", Fault::Permission, u32::MAX);
+    assert_same_result_at_every_crash(&scenario, refuse, 24);
 }
 
 #[test]

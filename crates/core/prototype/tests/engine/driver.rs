@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kiln_prototype::action::Action;
 use kiln_prototype::decide::{
-    Decision, Stuck, Wait, event_after_action, event_after_failure, event_after_operation, next,
+    Decision, Stuck, Wait, event_after_action, event_after_failure, event_after_live_snapshot, event_after_operation,
+    next,
 };
 use kiln_prototype::journal::{Entry, Event, Memo, Outcome, Run, StepFailure};
 use kiln_prototype::observed::Observed;
@@ -112,9 +113,16 @@ impl Driver {
             // A second action may fail because the first one succeeded.
             let _ = world.act(step, action, &self.run.header, self.run.id.as_str());
         }
-        die(world, step, Point::AfterAct)?;
+        if let Err(end) = die(world, step, Point::AfterAct) {
+            // It may have died while the file systems were frozen.
+            world.maybe_frozen |= matches!(action, Action::LiveSnapshot(_));
+            return Err(end);
+        }
         self.observed.forget(action);
         let event = match done {
+            Ok(None) if matches!(action, Action::LiveSnapshot(_)) => {
+                Some(event_after_live_snapshot(&self.run, &world.freeze))
+            }
             Ok(handle) => event_after_action(step, handle),
             Err(failure) => {
                 self.observed = Observed::default();

@@ -1,6 +1,7 @@
 //! Steps that fail once or permanently.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use kiln_prototype::decide::Stuck;
 use kiln_prototype::journal::Outcome;
@@ -181,7 +182,7 @@ fn deletion_without_effect_is_repeated_a_few_times() {
 }
 
 #[test]
-fn version_whose_canary_does_not_join_is_rejected() {
+fn version_whose_canary_registers_and_does_not_become_ready_is_rejected() {
     for scenario in [Scenario::first(), Scenario::second()] {
         let mut world = scenario.world();
         world.bad_disk = true;
@@ -197,6 +198,29 @@ fn version_whose_canary_does_not_join_is_rejected() {
         );
         assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
         assert_nothing_held(&world, &scenario, scenario.name);
+        assert_invariants(&world, scenario.name);
+    }
+}
+
+#[test]
+fn version_whose_canary_does_not_register_is_not_proven_and_the_next_run_tests_it_again() {
+    for scenario in [Scenario::first(), Scenario::second()] {
+        let mut world = scenario.world();
+        world.canary_registers = false;
+        let end = scenario.run(&mut world);
+        let End::Done(Outcome::Failed { step, failure }) = &end else { panic!("{}: {end:?}", scenario.name) };
+        assert_eq!(*step, Step::AwaitCanary);
+        assert!(failure.message.contains("is not proven"), "{failure}");
+        assert!(!world.definition.as_ref().unwrap().tags.contains_key(REJECTED_TAG), "{}", scenario.name);
+        assert!(world.versions[&number(TODAY)].read.excluded);
+        assert_eq!(world.pool.recipe, scenario.world().pool.recipe);
+        assert_nothing_held(&world, &scenario, scenario.name);
+
+        world.canary_registers = true;
+        let mut later = Driver::open(&mut world, "later", "r2", &scenario.header()).unwrap();
+        let end = later.drive(&mut world);
+        assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{}: {end:?}", scenario.name);
+        assert!(!world.versions[&number(TODAY)].read.excluded);
         assert_invariants(&world, scenario.name);
     }
 }
@@ -303,4 +327,48 @@ fn refused_run_changes_nothing() {
     assert_eq!(scenario.run(&mut world), End::Refused(world.blockers.clone()));
     assert!(world.acts.is_empty());
     assert_eq!(end_state(&world), before);
+}
+
+fn live() -> Scenario {
+    let mut scenario = Scenario::first();
+    scenario.options.live = true;
+    scenario
+}
+
+#[test]
+fn live_run_keeps_the_donor_and_its_pods_running() {
+    let scenario = live();
+    let mut world = scenario.world();
+    let end = scenario.run(&mut world);
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
+    let (donor, node) = (world.donor().unwrap(), world.donor_node().unwrap());
+    assert_eq!((donor.boot, node.pods), (1, 12), "neither restarted nor drained");
+    let donor_acts: Vec<&str> = world.acts.iter().map(String::as_str).filter(|act| !act.contains("Create")).collect();
+    for absent in ["protect", "drain", "power-off", "start", "unprotect", "thaw"] {
+        assert!(!donor_acts.iter().any(|act| act.starts_with(absent)), "{absent}: {donor_acts:?}");
+    }
+    let lines = world.journal.lines().collect::<Vec<_>>().join("\n");
+    assert!(lines.contains("the file systems were frozen for 6.0 s"), "{lines}");
+}
+
+#[test]
+fn snapshot_that_outlasts_the_freeze_is_deleted_and_never_becomes_a_version() {
+    let scenario = live();
+    let mut world = scenario.world();
+    world.pace.snapshot = Duration::from_secs(10);
+    let end = scenario.run(&mut world);
+    let End::Done(Outcome::Failed { step: Step::LiveSnapshot, failure }) = end else { panic!("{end:?}") };
+    assert!(failure.message.contains("were thawed before its snapshot was complete"), "{failure}");
+    assert_nothing_held(&world, &scenario, "a slow snapshot");
+    assert!(world.versions.is_empty());
+    assert_eq!(world.acts.iter().filter(|act| *act == "live-snapshot LiveSnapshot").count(), 4);
+
+    // What the failed run left is not used by the next run of the day, live or not.
+    assert!(world.snapshot.is_some());
+    world.pace.snapshot = Duration::from_secs(1);
+    let mut next = Driver::open(&mut world, "next", "r2", &Scenario::first().header()).unwrap();
+    let end = next.drive(&mut world);
+    assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{end:?}");
+    assert!(world.snapshot_is_good);
+    assert_invariants(&world, "the next run");
 }

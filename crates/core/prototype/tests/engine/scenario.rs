@@ -7,8 +7,9 @@ use kiln_prototype::run::{Donor, Header, RunOptions, Schema};
 use kiln_types::tags::{BUILT_FROM_TAG, CLAIM_TAG, RECIPE_OF_IMAGE, RECIPE_TAG};
 use kiln_types::{
     Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageFeatures, ImageSource,
-    ImageVersion, MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
-    RegionProgress, SecurityType, Storage, Tags, UpgradeMode, VersionNumber, VersionState,
+    ImageVersion, JoinMode, MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection,
+    Provisioning, Recipe, RegionProgress, SecurityType, Storage, Tags, ThawReport, UpgradeMode, VersionNumber,
+    VersionState,
 };
 
 use crate::driver::{Driver, End};
@@ -55,8 +56,13 @@ impl Scenario {
             variant("a first run with a pin", Self::first(), |options| options.pin = true),
             variant("a second run with a pin", Self::second(), |options| options.pin = true),
             variant("a run that deallocates", Self::first(), |options| options.deallocate = true),
+            variant("a live run", Self::first(), |options| options.live = true),
+            variant("a second live run", Self::second(), |options| options.live = true),
             variant("a run without a canary", Self::second(), |options| options.canary = false),
             variant("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
+            variant("a run whose clones run the recipe", Self::first(), |options| {
+                options.join = Some(JoinMode::Recipe)
+            }),
             Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
         ]
     }
@@ -82,6 +88,7 @@ impl Scenario {
             pool: pool(),
             etag: 1,
             bootstraps: true,
+            needs_recipe: self.options.join == Some(JoinMode::Recipe),
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             gallery: None,
@@ -90,12 +97,15 @@ impl Scenario {
             versions: BTreeMap::new(),
             snapshot: None,
             snapshot_is_good: false,
+            maybe_frozen: false,
+            freeze: ThawReport::default(),
             canary: None,
             operations: Vec::new(),
             saved: false,
             blockers: Vec::new(),
             zones: true,
             bad_disk: false,
+            canary_registers: true,
             needs_canary: self.options.canary,
             created: Vec::new(),
             additions: 0,
@@ -196,6 +206,7 @@ pub(crate) fn assert_nothing_held(world: &World, scenario: &Scenario, context: &
     let before = scenario.world();
     if let (Some(donor), Some(was)) = (world.donor(), before.donor()) {
         assert_eq!(donor.power, PowerState::Running, "{context}: the donor is off");
+        assert!(!world.maybe_frozen, "{context}: nobody verified that the file systems are thawed");
         assert!(world.is_ready(donor), "{context}: the donor is not Ready");
         assert_eq!(donor.protection, was.protection, "{context}: protection");
         let (node, was) = (world.donor_node().unwrap(), before.donor_node().unwrap());
@@ -251,6 +262,7 @@ pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) 
         version: names::version_of_day(started),
         who: "op@example".to_owned(),
         options: options.clone(),
+        join: options.join.unwrap_or_default(),
         replicas: 3,
         gallery,
         definition: ImageDefinition {

@@ -29,6 +29,7 @@ fn random_scenario(dice: &mut Dice) -> Scenario {
     let options = &mut scenario.options;
     options.pin = dice.one_in(4);
     options.deallocate = dice.one_in(4);
+    options.live = dice.one_in(3);
     options.canary = !dice.one_in(5);
     options.replace_today = dice.one_in(8);
     options.new_nodes = u32::try_from(dice.below(3)).unwrap();

@@ -52,9 +52,13 @@ pub(super) fn remove(folder: &Path) -> Result<(), Failed> {
 
 /// Whether the output of `go version` (`go version go1.26.8 linux/amd64`) has this release or a later one.
 fn is_new_enough(version: &str, needed: &str) -> bool {
-    let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
     let own = version.split_whitespace().find_map(|word| word.strip_prefix("go")?.contains('.').then(|| &word[2..]));
     own.is_some_and(|own| numbers(own) >= numbers(needed))
+}
+
+/// The numbers of a version such as `1.26.8`.
+pub(super) fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 /// Waits until no other dependency compiles Go code. The dependencies share modules, and Go's build cache does not know about running

@@ -22,7 +22,8 @@ impl Azure {
             ImageReference::from_source(&exact, &self.scope)?,
             template,
             &pool.recipe.extensions,
-        );
+        )
+        .map_err(super::missing_field(&source))?;
         let id = self.scale_set(canary.name.pool())?;
         let call = Call::put(id.as_str(), Api::Compute, &body).if_absent();
         self.arm.begin(&call, OperationKind::Write, id.as_str()).await

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_types::{CANARY_TAG, Canary, Extension, NO_OP_CUSTOM_DATA, Tags};
+use kiln_types::{CANARY_TAG, Canary, Extension, NO_OP_CUSTOM_DATA, SavedExtension, Secret, Tags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -201,14 +201,29 @@ struct PutExtensions {
 }
 
 impl CanaryPut {
-    pub(crate) fn new(canary: &Canary, image: ImageReference, template: Template, extensions: &[Extension]) -> Self {
+    /// The body of a canary's scale set. An error names the field that is not valid JSON.
+    pub(crate) fn new(
+        canary: &Canary,
+        image: ImageReference,
+        template: Template,
+        extensions: &[Extension],
+    ) -> Result<Self, &'static str> {
         let mut tags = canary.tags.clone();
         tags.insert(CANARY_TAG.to_owned(), canary.pool.as_str().to_owned());
         let Properties { single_placement_group, platform_fault_domain_count, virtual_machine_profile: profile } =
             template.properties;
-        let copied: Vec<ExtensionPut> =
+        let mut copied: Vec<ExtensionPut> =
             extensions.iter().filter(|e| is_copyable(e)).map(ExtensionPut::for_canary).collect();
-        Self {
+        let custom_data = canary.bootstrap.as_ref().and_then(|bootstrap| bootstrap.custom_data.as_ref());
+        if let Some(bootstrap) = &canary.bootstrap {
+            for script in extensions.iter().filter(|extension| extension.is_custom_script()) {
+                // Without an order, as the other extensions of a canary.
+                let extension = Extension { after: Vec::new(), ..script.clone() };
+                let protected_settings = bootstrap.protected_settings.clone();
+                copied.push(ExtensionPut::from_saved(&SavedExtension { extension, protected_settings })?);
+            }
+        }
+        Ok(Self {
             location: template.location,
             zones: template.zones,
             tags,
@@ -225,7 +240,7 @@ impl CanaryPut {
                     os_profile: OsProfile {
                         // With the pool's own prefix the canary would get the name of the pool's first node, and thereby its Node object.
                         computer_name_prefix: canary.name.to_string(),
-                        custom_data: STANDARD.encode(NO_OP_CUSTOM_DATA),
+                        custom_data: STANDARD.encode(custom_data.map_or(NO_OP_CUSTOM_DATA, Secret::expose)),
                         ..profile.os_profile
                     },
                     storage_profile: PutStorage {
@@ -240,7 +255,7 @@ impl CanaryPut {
                     extension_profile: (!copied.is_empty()).then_some(PutExtensions { extensions: copied }),
                 },
             },
-        }
+        })
     }
 }
 
@@ -252,13 +267,15 @@ impl Identity {
     }
 }
 
-/// Returns whether the canary may have this extension: not the pool's script, and none with protected settings, since those cannot be read.
+/// Returns whether the canary may have this extension: not the pool's script, which only a canary with a bootstrap runs, and none with
+/// protected settings, since those cannot be read.
 fn is_copyable(extension: &Extension) -> bool {
     !extension.is_custom_script() && !extension.may_have_hidden_settings
 }
 
 #[cfg(test)]
 mod tests {
+    use kiln_types::CanaryBootstrap;
     use serde_json::json;
 
     use super::*;
@@ -277,6 +294,10 @@ mod tests {
     }
 
     fn put() -> Value {
+        put_with(None)
+    }
+
+    fn put_with(bootstrap: Option<CanaryBootstrap>) -> Value {
         let template: Template = serde_json::from_value(json!({
             "location": "westus2", "zones": ["1"],
             "sku": {"name": "Standard_D2s_v3", "tier": "Standard", "capacity": 10},
@@ -306,13 +327,15 @@ mod tests {
             definition: kiln_types::DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() },
             number: "2026.11.15".parse().unwrap(),
             tags: Tags::from([("kiln-run".to_owned(), "r1".to_owned())]),
+            bootstrap,
         };
         let extensions = [
             extension("cse", "Microsoft.Azure.Extensions", "CustomScript", false),
             extension("vault", "Microsoft.Azure.KeyVault", "KeyVaultForLinux", true),
             extension("health", "Microsoft.ManagedServices", "ApplicationHealthLinux", false),
         ];
-        serde_json::to_value(CanaryPut::new(&canary, ImageReference::by_id("/exact"), template, &extensions)).unwrap()
+        let put = CanaryPut::new(&canary, ImageReference::by_id("/exact"), template, &extensions).unwrap();
+        serde_json::to_value(put).unwrap()
     }
 
     #[test]
@@ -365,5 +388,19 @@ mod tests {
         let names: Vec<_> = extensions.iter().map(|e| e["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["health"]);
         assert_eq!(extensions[0]["properties"]["settings"], json!({"port": 80}));
+    }
+
+    #[test]
+    fn canary_that_joins_by_the_recipe_has_its_custom_data_and_script() {
+        let put = put_with(Some(CanaryBootstrap {
+            custom_data: Some(Secret::new("#!/bin/sh\njoin\n")),
+            protected_settings: Some(Secret::new(r#"{"commandToExecute":"join"}"#)),
+        }));
+        let profile = &put["properties"]["virtualMachineProfile"];
+        assert_eq!(profile["osProfile"]["customData"], "IyEvYmluL3NoCmpvaW4K");
+        let extensions = profile["extensionProfile"]["extensions"].as_array().unwrap();
+        let names: Vec<_> = extensions.iter().map(|e| e["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["health", "cse"]);
+        assert_eq!(extensions[1]["properties"]["protectedSettings"], json!({"commandToExecute": "join"}));
     }
 }

@@ -90,7 +90,15 @@ impl From<Protection> for ProtectionPolicy {
 }
 
 #[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct InstanceView {
+    vm_agent: Option<VmAgent>,
+    #[serde(default, deserialize_with = "or_default")]
+    statuses: Vec<InstanceStatus>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct VmAgent {
     #[serde(default, deserialize_with = "or_default")]
     statuses: Vec<InstanceStatus>,
 }
@@ -132,9 +140,15 @@ impl ScaleSetVm {
         let policy = p.protection_policy.unwrap_or_default();
         Ok(Instance {
             id,
-            node_name: p.os_profile.and_then(|o| o.computer_name).ok_or("properties.osProfile.computerName")?,
+            // Azure writes the number in upper case, the kubelet registers the node in lower case.
+            node_name: p
+                .os_profile
+                .and_then(|o| o.computer_name)
+                .ok_or("properties.osProfile.computerName")?
+                .to_ascii_lowercase(),
             vm_id: p.vm_id.unwrap_or_default(),
             power: power_state(p.instance_view.as_ref()),
+            agent_ready: is_agent_ready(p.instance_view.as_ref()),
             provisioning: Provisioning::from_name(p.provisioning_state.as_deref()),
             protection: Protection {
                 from_scale_in: policy.protect_from_scale_in,
@@ -168,6 +182,13 @@ impl ScaleSetVm {
         ];
         checks.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
     }
+}
+
+/// Whether the VM agent reports. Before its first report Azure returns `ProvisioningState/Unavailable`, or no agent at all.
+fn is_agent_ready(view: Option<&InstanceView>) -> bool {
+    let statuses = view.and_then(|view| view.vm_agent.as_ref()).map_or(&[][..], |agent| &agent.statuses);
+    let mut codes = statuses.iter().filter_map(|status| status.code.as_deref());
+    codes.any(|code| code.eq_ignore_ascii_case("ProvisioningState/succeeded"))
 }
 
 fn power_state(view: Option<&InstanceView>) -> PowerState {

@@ -28,6 +28,7 @@ fn canary() -> Canary {
         definition: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
         number: "2026.11.15".parse().unwrap(),
         tags: Tags::new(),
+        bootstrap: None,
     }
 }
 

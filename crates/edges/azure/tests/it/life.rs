@@ -13,6 +13,20 @@ use crate::embedded::Embedded;
 use crate::stage::{Stage, day};
 
 #[tokio::test(start_paused = true)]
+async fn node_names_are_the_computer_names_in_lower_case() {
+    let mut spec = WorldSpec::default();
+    spec.pools[0].capacity = 50;
+    let embedded = Embedded::new(spec, Speed::Instant, "");
+    let pool = embedded.pool();
+    assert!(embedded.sim.machines().iter().any(|machine| machine.computer_name == format!("{pool}00000B")));
+    let instances = embedded.azure().instances(&pool).await.unwrap();
+    assert_eq!(instances.len(), 50);
+    for instance in instances {
+        assert_eq!(instance.node_name, node_name_of(&pool, &instance.id).unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn pool_is_read_with_its_recipe_and_nodes() {
     let stage = Stage::new("");
     let pool = stage.pool().await;
@@ -118,6 +132,7 @@ async fn version_is_published_tested_included_used_and_deleted() {
         definition: definition.clone(),
         number: day(),
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
+        bootstrap: None,
     };
     stage.settle(azure.create_canary(&canary).await.unwrap()).await;
     let tried = azure.instances(canary.name.pool()).await.unwrap();

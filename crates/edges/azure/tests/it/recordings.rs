@@ -183,6 +183,7 @@ async fn read(answer: &Answer) -> Result<(), Error> {
                     definition: definition(),
                     number: number(),
                     tags: Tags::new(),
+                    bootstrap: None,
                 };
                 client(&["GET", "PUT"], 200, body).create_canary(&canary).await?;
             }

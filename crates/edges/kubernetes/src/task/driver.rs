@@ -10,13 +10,13 @@ use futures_util::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use kiln_node_plan::Findings;
 use kiln_tls::{Reader, SystemRandom};
-use kiln_types::{CustomData, Inspection, Node, SecretBytes};
+use kiln_types::{CustomData, Inspection, Node, SecretBytes, ThawReport};
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::pod::{RESULT_KEY, SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, TaskSpec, task_object_name};
+use super::pod::{SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, TaskSpec, task_object_name};
 use crate::event::{EventKind, NodeEvent};
 use crate::name::{Namespace, Owner};
 use crate::request::RETRY_FOR;
@@ -40,24 +40,26 @@ pub(super) struct TaskRun<'a> {
     pub(super) run: &'a Owner,
 }
 
-/// The result of a task; only an inspection has one.
+/// The result of a task.
+#[derive(Default)]
 pub(super) struct TaskResult {
     pub(super) inspection: Option<Inspection>,
+    pub(super) thaw: Option<ThawReport>,
 }
 
 /// The objects of a task in the cluster.
 #[derive(Clone)]
-struct TaskObjects {
-    cluster: Cluster,
-    pods: Api<Pod>,
+pub(super) struct TaskObjects {
+    pub(super) cluster: Cluster,
+    pub(super) pods: Api<Pod>,
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,
-    name: String,
+    pub(super) name: String,
     task: Task,
 }
 
 /// Removes the objects if the task is dropped half-way, in a spawned tokio task; without a runtime, the next run on the node removes them.
-struct Guard(Option<TaskObjects>);
+pub(super) struct Guard(pub(super) Option<TaskObjects>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -83,7 +85,12 @@ impl TaskRun<'_> {
         Ok(result)
     }
 
-    fn objects(&self) -> TaskObjects {
+    /// Removes what an earlier task of this kind left on the node.
+    pub(super) async fn remove(&self) -> Result<(), Error> {
+        self.objects().remove().await
+    }
+
+    pub(super) fn objects(&self) -> TaskObjects {
         let (client, namespace) = (self.cluster.client.clone(), self.namespace.as_str());
         TaskObjects {
             cluster: self.cluster.clone(),
@@ -100,15 +107,17 @@ impl TaskRun<'_> {
         self.node.annotations.get(SIMULATED_ANNOTATION).is_some_and(|value| value == "true")
     }
 
-    fn failed(&self, reason: String) -> Error {
+    pub(super) fn failed(&self, reason: String) -> Error {
         let pod = format!("{}/{}", self.namespace, task_object_name(self.task, &self.node.name));
         Error::TaskFailed { node: self.node.name.clone(), task: self.task, pod, reason }
     }
 
-    async fn announce(&self) {
+    pub(super) async fn announce(&self) {
         let (action, reason) = match self.task {
             Task::Inspect => ("Inspect", "Inspecting"),
             Task::InstallFirstBoot => ("InstallFirstBoot", "InstallingFirstBoot"),
+            Task::Freeze => ("Freeze", "Freezing"),
+            Task::Thaw => ("Thaw", "Thawing"),
         };
         let (namespace, pod) = (self.namespace, task_object_name(self.task, &self.node.name));
         let note = format!("pod {namespace}/{pod} {}", self.task.announcement());
@@ -119,22 +128,28 @@ impl TaskRun<'_> {
 
     async fn run_pod(&self, objects: &TaskObjects) -> Result<TaskResult, Error> {
         let reader = Reader::new(&SystemRandom::new()).map_err(|error| self.failed(error.to_string()))?;
-        let (task, node, run, namespace) = (self.task, &self.node.name, self.run, self.namespace);
-        let pod = TaskSpec { task, node, run, namespace, image: self.image, within: self.within }.pod(&reader.key());
         let deadline = Instant::now() + self.within;
+        self.create_pod(objects, &reader.key(), deadline).await?;
+        self.wait(objects, deadline).await?;
+        let mut result = TaskResult::default();
+        match self.task {
+            Task::Inspect if self.is_simulated() => result.inspection = Some(objects.findings(self).await?),
+            Task::Inspect => result.inspection = Some(objects.logged(self, reader).await?),
+            Task::Thaw => result.thaw = Some(objects.thaw_report(self).await?),
+            Task::InstallFirstBoot | Task::Freeze => {}
+        }
+        Ok(result)
+    }
+
+    /// Creates the pod of the task.
+    pub(super) async fn create_pod(&self, objects: &TaskObjects, key: &str, deadline: Instant) -> Result<Pod, Error> {
+        let (task, node, run, namespace) = (self.task, &self.node.name, self.run, self.namespace);
+        let pod = TaskSpec { task, node, run, namespace, image: self.image, within: self.within }.pod(key);
         let action = format!("create pod `{}/{}`", self.namespace, objects.name);
         let params = PostParams::default();
         for _ in 0..TRIES {
             match self.cluster.retry(&action, deadline, || objects.pods.create(&params, &pod)).await {
-                Ok(_) => {
-                    self.wait(objects, deadline).await?;
-                    let inspection = match self.task {
-                        Task::Inspect if self.is_simulated() => Some(objects.findings(self).await?),
-                        Task::Inspect => Some(objects.logged(self, reader).await?),
-                        Task::InstallFirstBoot => None,
-                    };
-                    return Ok(TaskResult { inspection });
-                }
+                Ok(created) => return Ok(created),
                 // Another run's pod, or ours after a lost response. The two cannot be distinguished, so start over.
                 Err(error) if error.is_conflict() => objects.remove().await?,
                 Err(error) => return Err(error),
@@ -172,7 +187,7 @@ fn complete(found: &mut Inspection, bytes: SecretBytes) {
 }
 
 /// The most specific explanation in a pod's status.
-fn explain(status: &PodStatus) -> String {
+pub(super) fn explain(status: &PodStatus) -> String {
     let containers = status.container_statuses.iter().flatten().filter_map(|container| container.state.as_ref());
     let reasons = containers
         .flat_map(|state| {
@@ -192,15 +207,7 @@ fn explain(status: &PodStatus) -> String {
 impl TaskObjects {
     /// The findings of a simulated node, with the custom data from the Secret if its hash matches.
     async fn findings(&self, run: &TaskRun<'_>) -> Result<Inspection, Error> {
-        let action = format!("read the findings of pod `{}/{}`", run.namespace, self.name);
-        let deadline = Instant::now() + RETRY_FOR;
-        let map = self.cluster.retry(&action, deadline, || self.maps.get_opt(&self.name)).await?;
-        let text = map.and_then(|map| map.data).and_then(|mut data| data.remove(RESULT_KEY));
-        let Some(text) = text else {
-            return Err(run.failed(format!("it left no `{RESULT_KEY}` in ConfigMap `{}`", self.name)));
-        };
-        let mut found: Inspection =
-            serde_json::from_str(&text).map_err(|source| Error::BadContent { action, source })?;
+        let mut found: Inspection = self.result_in_map(run).await?;
         if let Some(bytes) = self.custom_data().await? {
             complete(&mut found, bytes);
         }
@@ -209,6 +216,33 @@ impl TaskObjects {
 
     /// The findings from the pod's log: one line of JSON, with custom data that only this task's key can decrypt.
     async fn logged(&self, run: &TaskRun<'_>, reader: Reader) -> Result<Inspection, Error> {
+        let findings: Findings = self.result_in_log(run).await?;
+        let mut found = findings.inspection;
+        if let Some(sealed) = findings.sealed_custom_data {
+            let bytes = reader.open(&sealed).map_err(|error| run.failed(format!("its custom data: {error}")))?;
+            complete(&mut found, SecretBytes::new(bytes));
+        }
+        Ok(found)
+    }
+
+    async fn thaw_report(&self, run: &TaskRun<'_>) -> Result<ThawReport, Error> {
+        if run.is_simulated() { self.result_in_map(run).await } else { self.result_in_log(run).await }
+    }
+
+    /// The result of a simulated node.
+    async fn result_in_map<T: DeserializeOwned>(&self, run: &TaskRun<'_>) -> Result<T, Error> {
+        let action = format!("read the findings of pod `{}/{}`", run.namespace, self.name);
+        let deadline = Instant::now() + RETRY_FOR;
+        let map = self.cluster.retry(&action, deadline, || self.maps.get_opt(&self.name)).await?;
+        let key = run.task.result_key().unwrap_or_default();
+        let Some(text) = map.and_then(|map| map.data).and_then(|mut data| data.remove(key)) else {
+            return Err(run.failed(format!("it left no `{key}` in ConfigMap `{}`", self.name)));
+        };
+        serde_json::from_str(&text).map_err(|source| Error::BadContent { action, source })
+    }
+
+    /// The result in the pod's log: one line of JSON.
+    async fn result_in_log<T: DeserializeOwned>(&self, run: &TaskRun<'_>) -> Result<T, Error> {
         let action = format!("read the log of pod `{}/{}`", run.namespace, self.name);
         let deadline = Instant::now() + RETRY_FOR;
         let text = self.cluster.retry(&action, deadline, || self.log(run.task)).await?;
@@ -218,13 +252,7 @@ impl TaskObjects {
         let Some(line) = text.lines().rfind(|line| line.starts_with('{')) else {
             return Err(run.failed("its log contains no findings".to_owned()));
         };
-        let findings: Findings = serde_json::from_str(line).map_err(|source| Error::BadContent { action, source })?;
-        let mut found = findings.inspection;
-        if let Some(sealed) = findings.sealed_custom_data {
-            let bytes = reader.open(&sealed).map_err(|error| run.failed(format!("its custom data: {error}")))?;
-            complete(&mut found, SecretBytes::new(bytes));
-        }
-        Ok(found)
+        serde_json::from_str(line).map_err(|source| Error::BadContent { action, source })
     }
 
     /// The log, limited to one byte more than [`LONGEST_LOG`].
@@ -247,11 +275,18 @@ impl TaskObjects {
     }
 
     /// Removes the pod and its results, and waits until the pod is gone: a new pod cannot have its name before.
-    async fn remove(&self) -> Result<(), Error> {
+    pub(super) async fn remove(&self) -> Result<(), Error> {
         let deadline = Instant::now() + RETRY_FOR;
-        let pod = self.gone(&self.pods, deadline, DeleteParams::default().grace_period(0)).await;
-        if self.task == Task::Inspect {
+        let now = match self.task {
+            // kilnd thaws the file systems when it is asked to terminate. The object is gone only when it has.
+            Task::Freeze => DeleteParams::default(),
+            _ => DeleteParams::default().grace_period(0),
+        };
+        let pod = self.gone(&self.pods, deadline, now).await;
+        if self.task.result_key().is_some() {
             self.gone(&self.maps, deadline, DeleteParams::default()).await?;
+        }
+        if self.task == Task::Inspect {
             self.gone(&self.secrets, deadline, DeleteParams::default()).await?;
         }
         pod

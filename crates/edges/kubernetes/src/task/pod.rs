@@ -5,9 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use kiln_types::hash::fnv1a_32;
 use serde_json::{Value, json};
 
-use crate::name::{Namespace, NodeName, Owner, fnv1a};
+use crate::name::{Namespace, NodeName, Owner};
 
 /// The label with a pod's task.
 pub const TASK_LABEL: &str = "kiln.dev/task";
@@ -15,6 +16,8 @@ pub const TASK_LABEL: &str = "kiln.dev/task";
 pub const RESULT_ANNOTATION: &str = "kiln.dev/result";
 /// The key of the findings in that `ConfigMap`.
 pub const RESULT_KEY: &str = "inspection.json";
+/// The key of a [`ThawReport`](kiln_types::ThawReport) in that `ConfigMap`.
+pub const THAW_RESULT_KEY: &str = "thaw.json";
 /// The annotation with the name of the Secret for confidential findings.
 pub const SECRET_RESULT_ANNOTATION: &str = "kiln.dev/secret-result";
 /// The key of the custom data in that Secret.
@@ -31,6 +34,10 @@ pub enum Task {
     Inspect,
     /// Installs the unit that resets a clone's identity at its first boot, and records the VM ID. It removes nothing.
     InstallFirstBoot,
+    /// Freezes the file systems of the OS disk until the pod is deleted, for [`FREEZE_WINDOW`](kiln_types::FREEZE_WINDOW) at most. The pod is Ready while they are frozen.
+    Freeze,
+    /// Thaws the file systems of the OS disk if they are frozen, and reports the last freeze.
+    Thaw,
 }
 
 impl Task {
@@ -39,7 +46,23 @@ impl Task {
         match self {
             Self::Inspect => "inspect",
             Self::InstallFirstBoot => "install-first-boot",
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
         }
+    }
+
+    /// The key of the result in the `ConfigMap` that a simulated node writes; none if the task has no result.
+    pub(super) fn result_key(self) -> Option<&'static str> {
+        match self {
+            Self::Inspect => Some(RESULT_KEY),
+            Self::Thaw => Some(THAW_RESULT_KEY),
+            Self::InstallFirstBoot | Self::Freeze => None,
+        }
+    }
+
+    /// Whether the pod may do everything on the node. Only root with all capabilities can freeze a file system and talk to systemd.
+    fn is_privileged(self) -> bool {
+        matches!(self, Self::Freeze | Self::Thaw)
     }
 
     /// The description of the pod in its annotation and event.
@@ -49,6 +72,10 @@ impl Task {
             Self::InstallFirstBoot => {
                 "installs the unit that gives a clone of this node its own identity; removes nothing"
             }
+            Self::Freeze => {
+                "freezes the file systems of this node for 9 s at most, while a snapshot of its disk is created"
+            }
+            Self::Thaw => "verifies that the file systems of this node are thawed; changes nothing else",
         }
     }
 }
@@ -67,7 +94,7 @@ pub(crate) fn task_object_name(task: Task, node: &NodeName) -> String {
         return whole;
     }
     let head = whole[..LONGEST - 9].trim_end_matches(['-', '.']);
-    format!("{head}-{:08x}", fnv1a(node.as_str().as_bytes()))
+    format!("{head}-{:08x}", fnv1a_32(node.as_str().as_bytes()))
 }
 
 /// The image of the pods.
@@ -117,6 +144,15 @@ const WRITTEN: [HostMount; 4] = [
     HostMount::new("state", "/var/lib/kiln", "DirectoryOrCreate"),
 ];
 
+/// The whole node, read-only, and the directory for the report of a freeze. It is in memory: the disk cannot be written meanwhile.
+const FROZEN: [HostMount; 2] =
+    [HostMount::new("root", "/", "Directory"), HostMount::new("reports", "/run/kiln", "DirectoryOrCreate")];
+/// systemd's private socket on the node.
+const SYSTEMD: &str = "/host/run/systemd/private";
+/// The port that kilnd listens on while the file systems are frozen, on the node's loopback device. The kubelet connects to it to find out
+/// whether the pod is Ready: that works without a network plugin, and nothing is executed or written on the frozen node.
+const READY_PORT: u16 = 10_298;
+
 /// A task with its node, run and pod settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskSpec<'a> {
@@ -133,8 +169,33 @@ impl TaskSpec<'_> {
         let verb: &[&str] = match self.task {
             Task::Inspect => &["inspect", "--output", "json", "--custom-data-for", key],
             Task::InstallFirstBoot => &["install", "--output", "json"],
+            Task::Freeze => {
+                let port = READY_PORT.to_string();
+                return self.on_frozen(&["freeze", "--ready-port", &port]);
+            }
+            Task::Thaw => return self.on_frozen(&["thaw"]),
         };
         verb.iter().chain(&["--root", HOST, "--dmi", DMI]).map(ToString::to_string).collect()
+    }
+
+    fn on_frozen(&self, verb: &[&str]) -> Vec<String> {
+        let options = ["--run", self.run.as_str(), "--output", "json", "--root", HOST, "--systemd", SYSTEMD];
+        verb.iter().chain(&options).map(ToString::to_string).collect()
+    }
+
+    fn security_context(&self, capabilities: &[&str]) -> Value {
+        if self.task.is_privileged() {
+            return json!({"privileged": true, "readOnlyRootFilesystem": true, "runAsUser": 0, "runAsGroup": 0});
+        }
+        json!({
+            "privileged": false,
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "capabilities": {"drop": ["ALL"], "add": capabilities},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        })
     }
 
     /// Builds the pod. Its container's security context and mounts limit its access to the node. Custom data is encrypted to `key`.
@@ -144,7 +205,11 @@ impl TaskSpec<'_> {
         let reads = task == Task::Inspect;
         // Root without capabilities can read and write root's files. Files of other users are only read, which needs this one.
         let capabilities: &[&str] = if reads { &["DAC_READ_SEARCH"] } else { &[] };
-        let mounts: &[HostMount] = if reads { &READ } else { &WRITTEN };
+        let mounts: &[HostMount] = match task {
+            Task::Inspect => &READ,
+            Task::InstallFirstBoot => &WRITTEN,
+            Task::Freeze | Task::Thaw => &FROZEN,
+        };
         let volumes: Vec<Value> = mounts
             .iter()
             .map(|HostMount { name, path, kind }| json!({"name": name, "hostPath": {"path": path, "type": kind}}))
@@ -153,7 +218,7 @@ impl TaskSpec<'_> {
             .iter()
             .map(|HostMount { name, path, .. }| {
                 let mut mount = json!({"name": name, "mountPath": format!("{HOST}{path}").trim_end_matches('/')});
-                if reads {
+                if *path == "/" {
                     mount["readOnly"] = json!(true);
                     // Other disks that are mounted below would stay writable. Older servers and runtimes ignore the field.
                     mount["recursiveReadOnly"] = json!("IfPossible");
@@ -167,12 +232,14 @@ impl TaskSpec<'_> {
             // The pod neither delays a scale-down nor justifies a node.
             ("cluster-autoscaler.kubernetes.io/safe-to-evict", "true"),
         ]);
-        if reads {
+        if task.result_key().is_some() {
             annotations.insert(RESULT_ANNOTATION, &name);
+        }
+        if reads {
             annotations.insert(SECRET_RESULT_ANNOTATION, &name);
         }
         let pull: Vec<Value> = image.pull_secret.iter().map(|secret| json!({"name": secret})).collect();
-        let pod = json!({
+        let mut pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
@@ -201,18 +268,17 @@ impl TaskSpec<'_> {
                     "terminationMessagePolicy": "FallbackToLogsOnError",
                     "volumeMounts": mounts,
                     "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-                    "securityContext": {
-                        "privileged": false,
-                        "allowPrivilegeEscalation": false,
-                        "readOnlyRootFilesystem": true,
-                        "runAsUser": 0,
-                        "runAsGroup": 0,
-                        "capabilities": {"drop": ["ALL"], "add": capabilities},
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
+                    "securityContext": self.security_context(capabilities),
                 }],
             },
         });
+        if task == Task::Freeze {
+            pod["spec"]["hostNetwork"] = json!(true);
+            pod["spec"]["containers"][0]["readinessProbe"] = json!({
+                "tcpSocket": {"host": "127.0.0.1", "port": READY_PORT},
+                "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 1,
+            });
+        }
         serde_json::from_value(pod).expect("the pod is valid")
     }
 }
@@ -275,6 +341,34 @@ mod tests {
             assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
             assert_eq!(context["seccompProfile"], json!({"type": "RuntimeDefault"}));
         }
+    }
+
+    #[test]
+    fn only_pods_of_live_runs_are_privileged_and_write_only_their_report() {
+        for (task, verb) in [(Task::Freeze, "freeze --ready-port 10298"), (Task::Thaw, "thaw")] {
+            let pod = pod(task);
+            let container = &pod["spec"]["containers"][0];
+            assert_eq!(container["securityContext"]["privileged"], true);
+            let mounts = container["volumeMounts"].as_array().unwrap();
+            let writable: Vec<&Value> = mounts.iter().filter(|mount| mount["readOnly"] != json!(true)).collect();
+            assert_eq!(writable, [&json!({"name": "reports", "mountPath": "/host/run/kiln"})]);
+            let options = "--run run-1 --output json --root /host --systemd /host/run/systemd/private";
+            let arguments: Vec<String> = format!("{verb} {options}").split(' ').map(str::to_owned).collect();
+            assert_eq!(container["args"], json!(arguments));
+        }
+        assert!(pod(Task::Thaw)["spec"]["hostNetwork"].is_null());
+        assert_eq!(pod(Task::Thaw)["metadata"]["annotations"][RESULT_ANNOTATION], "kiln-thaw-n");
+        let freeze = pod(Task::Freeze);
+        assert_eq!(freeze["spec"]["hostNetwork"], true);
+        let probe = &freeze["spec"]["containers"][0]["readinessProbe"];
+        assert_eq!(probe["tcpSocket"], json!({"host": "127.0.0.1", "port": 10_298}));
+        let seconds = kiln_types::FREEZE_WINDOW.as_secs();
+        assert!(
+            freeze["metadata"]["annotations"]["kiln.dev/announcement"]
+                .as_str()
+                .unwrap()
+                .contains(&format!("for {seconds} s"))
+        );
     }
 
     #[test]

@@ -69,7 +69,8 @@ fn play(fake: &Fake, phase: &'static str, secret: Option<&'static str>) {
 }
 
 fn assert_nothing_remains(fake: &Fake) {
-    for key in [POD, MAP, SECRET, "pods/kiln-system/kiln-install-first-boot-node-1"] {
+    let others = ["install-first-boot", "freeze", "thaw"].map(|task| format!("pods/kiln-system/kiln-{task}-node-1"));
+    for key in [POD, MAP, SECRET].into_iter().chain(others.iter().map(String::as_str)) {
         assert_eq!(fake.get(key), None, "{key} remains");
     }
 }
@@ -288,4 +289,116 @@ async fn findings_of_an_earlier_pod_are_not_used() {
     let error = inspector(&fake).inspect(&node, &run()).await.unwrap_err();
     assert!(error.to_string().contains("it left no `inspection.json`"), "{error}");
     assert_nothing_remains(&fake);
+}
+
+const FREEZE_POD: &str = "pods/kiln-system/kiln-freeze-node-1";
+const THAW_LOG: &str = "log of pods/kiln-system/kiln-thaw-node-1";
+
+fn freeze_report(end: &str) -> Value {
+    json!({"run": "run-1", "fileSystems": ["/"], "frozenMs": 2300, "end": end})
+}
+
+/// A real node: its freeze pod becomes Ready, and its thaw pod reports this freeze.
+fn freezing_kubelet(fake: &Fake, report: &Value) {
+    let report = json!({"thawed": [], "freeze": report}).to_string();
+    fake.after(move |objects, request| {
+        if request.method != "POST" || !request.path.contains("/pods") {
+            return;
+        }
+        if let Some(pod) = objects.get_mut(FREEZE_POD) {
+            pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        }
+        if let Some(pod) = objects.get_mut("pods/kiln-system/kiln-thaw-node-1") {
+            pod["status"] = json!({"phase": "Succeeded"});
+            objects.insert(THAW_LOG.to_owned(), json!(format!("{report}\n")));
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_done_while_the_node_is_frozen_and_the_pod_may_thaw_before_it_is_gone() {
+    let fake = Fake::new();
+    let node = node(&fake, json!({})).await;
+    freezing_kubelet(&fake, &freeze_report("requested"));
+    let mut done = false;
+    let work = Box::pin(async {
+        assert!(fake.get(FREEZE_POD).is_some());
+        done = true;
+    });
+    let report = inspector(&fake).while_frozen(&node, &run(), work).await.unwrap();
+    assert!(done);
+    assert_eq!(report.frozen_until_requested(), Some(Duration::from_millis(2300)));
+    assert_eq!(fake.get(FREEZE_POD), None);
+    let deleted = fake.requests("DELETE /api/v1/namespaces/kiln-system/pods/kiln-freeze-node-1");
+    assert!(deleted[0].body["gracePeriodSeconds"].is_null(), "kilnd needs time to thaw: {}", deleted[0].body);
+    let events: Vec<Value> = fake.requests("/events").iter().map(|event| event.body["note"].clone()).collect();
+    assert!(
+        events[0].as_str().unwrap().contains("freezes the file systems of this node for 9 s at most"),
+        "{events:?}"
+    );
+    assert_nothing_remains(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn freeze_that_someone_else_ended_or_that_lasted_too_long_proves_nothing() {
+    for (end, removes_pod) in [("windowOver", false), ("thawedElsewhere", false), ("requested", true)] {
+        let fake = Fake::new();
+        let node = node(&fake, json!({})).await;
+        freezing_kubelet(&fake, &freeze_report(end));
+        let work = Box::pin(async {
+            if removes_pod {
+                fake.remove(FREEZE_POD);
+            }
+        });
+        let report = inspector(&fake).while_frozen(&node, &run(), work).await.unwrap();
+        assert_eq!(report.frozen_until_requested(), None, "{end}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_outlasts_the_window_is_dropped() {
+    let fake = Fake::new();
+    let node = node(&fake, json!({})).await;
+    freezing_kubelet(&fake, &freeze_report("windowOver"));
+    let began = tokio::time::Instant::now();
+    let work = Box::pin(std::future::pending());
+    inspector(&fake).while_frozen(&node, &run(), work).await.unwrap();
+    assert!(began.elapsed() < kiln_types::FREEZE_WINDOW * 2, "{:?}", began.elapsed());
+    assert_nothing_remains(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_cannot_be_frozen_is_an_error_and_the_work_is_not_done() {
+    let fake = Fake::new();
+    let node = node(&fake, json!({})).await;
+    fake.after(|objects, request| {
+        if request.method == "POST" && request.path.contains("/pods") {
+            let ended = json!({"exitCode": 1, "reason": "Error", "message": "a root file system of type `overlay` cannot be frozen"});
+            let statuses = json!([{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}}]);
+            if let Some(pod) = objects.get_mut(FREEZE_POD) {
+                pod["status"] = json!({"phase": "Failed", "containerStatuses": statuses});
+            }
+            if let Some(pod) = objects.get_mut("pods/kiln-system/kiln-thaw-node-1") {
+                pod["status"] = json!({"phase": "Succeeded"});
+                objects.insert(THAW_LOG.to_owned(), json!("{\"thawed\":[],\"freeze\":null}\n"));
+            }
+        }
+    });
+    let work = Box::pin(async { panic!("the node is not frozen") });
+    let error = inspector(&fake).while_frozen(&node, &run(), work).await.unwrap_err();
+    assert!(error.to_string().contains("type `overlay` cannot be frozen"), "{error}");
+    assert_nothing_remains(&fake);
+}
+
+#[tokio::test(start_paused = true)]
+async fn freeze_pod_of_a_dropped_run_is_removed() {
+    let fake = Fake::new();
+    let node = node(&fake, json!({})).await;
+    freezing_kubelet(&fake, &freeze_report("requested"));
+    let inspector = inspector(&fake);
+    let work = Box::pin(std::future::pending());
+    let dropped = tokio::time::timeout(Duration::from_secs(2), inspector.while_frozen(&node, &run(), work)).await;
+    assert!(dropped.is_err() && fake.get(FREEZE_POD).is_some());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(fake.get(FREEZE_POD), None);
 }

@@ -35,8 +35,11 @@ impl<P: MachineRunner> Local<P> {
                 members: BTreeSet::from([0]),
                 model: 1,
                 image,
-                // As in the recipe after the run: the image must bring its configuration itself.
-                custom_data: Some(StoredSecret(Secret::new(NO_OP_CUSTOM_DATA))),
+                // As in the recipe after the run: the pool's own, or the image must bring its configuration itself.
+                custom_data: match wanted.bootstrap {
+                    Some(_) => tested.custom_data,
+                    None => Some(StoredSecret(Secret::new(NO_OP_CUSTOM_DATA))),
+                },
                 tags,
                 deleting: false,
             })

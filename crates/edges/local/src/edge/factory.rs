@@ -16,6 +16,11 @@ type Operation = Result<OperationHandle, Error>;
 impl<P: MachineRunner> Factory for Local<P> {
     type Error = Error;
 
+    /// Custom data is in the pool's document.
+    fn knows_secrets(&self) -> bool {
+        true
+    }
+
     /// None: write access to the state folder permits everything.
     fn needs(&self) -> &'static [Need] {
         &[]

@@ -56,6 +56,7 @@ impl<P: MachineRunner> Local<P> {
             latest_model: membership.model == model,
             node_name: machine.computer_name,
             vm_id: machine.vm_id,
+            agent_ready: machine.provisioned && power == PowerState::Running,
             power,
             provisioning,
             protection: machine.protection,

@@ -5,9 +5,9 @@ use kiln_types::{Provisioning, Snapshot, SnapshotName, SnapshotRequest};
 use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::layers::{Chain, LAYER_LIMIT, LayerId};
+use crate::layers::{Chain, Disk, LAYER_LIMIT, LayerId, Layers};
 use crate::records::{MachineRecord, SnapshotRecord};
-use crate::runner::MachineRunner;
+use crate::runner::{DiskPath, MachineKey, MachineKind, MachineRunner};
 use crate::store::LockedStore;
 
 impl State {
@@ -87,12 +87,47 @@ impl<P: MachineRunner> Local<P> {
             return Ok(());
         }
         if self.runner.is_running(&key).await? {
-            return Err(Error::Running { machine: key });
+            return self.take_live_snapshot(&key, request).await;
         }
         let request = request.clone();
         self.blocking(move |state| state.snapshot(&request)).await?;
         // The joined layers may have no other user.
         self.locked_then_swept(|_, _| Ok(())).await
+    }
+
+    /// Creates a snapshot of a running virtual machine, as a cloud does: of what its disk contains at one moment. The caller makes sure that
+    /// this is worth keeping.
+    ///
+    /// The machine's record names the new top layer before QEMU uses it. If this process dies in between, the machine goes on with the old
+    /// layer, and its next start continues on top of that one. The other order could lose the new layer.
+    async fn take_live_snapshot(&self, key: &MachineKey, request: &SnapshotRequest) -> Result<(), Error> {
+        let (name, running) = (key.clone(), Error::Running { machine: key.clone() });
+        let switched = self.locked(move |state, store| {
+            let mut machine: MachineRecord = store.get(name.as_str())?;
+            if machine.kind != MachineKind::Qemu {
+                return Err(running);
+            }
+            let (chain, disk) = state.layers.freeze(store, machine.kind, &machine.disk, state.new_layer()?)?;
+            machine.disk = Disk { written: true, ..disk };
+            store.put(&machine)?;
+            Ok((chain, Layers::path(store.files(), machine.kind, &machine.disk)))
+        });
+        let (chain, DiskPath::Qcow2(file)) = switched.await? else {
+            return Err(Error::Running { machine: key.clone() });
+        };
+        self.runner.switch_disk(key, &file).await?;
+        let request = request.clone();
+        self.locked(move |state, store| {
+            store.put(&SnapshotRecord {
+                name: request.name,
+                source: request.disk,
+                kind: MachineKind::Qemu,
+                chain,
+                created: state.now(),
+                tags: request.tags,
+            })
+        })
+        .await
     }
 
     pub(super) async fn read_snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, Error> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kiln_machines::command::tail;
 use kiln_machines::processes::{children, family, is_running, signal};
-use kiln_machines::qemu::{press_power_button, private_file};
+use kiln_machines::qemu::{press_power_button, private_file, switch_disk};
 use kiln_machines::tools::{self, DEFAULT_PATH};
 use kiln_machines::{Overlay, nspawn};
 use kiln_types::PowerDown;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use super::address::{self, BRIDGE, GATEWAY, PREFIX};
-use super::qemu::port;
+use super::qemu::{ROOT_DRIVE, port};
 use super::record::is_locked;
 use super::{Sandbox, SandboxError, platform, qemu};
 use crate::{DiskPath, MachineConfig, MachineKey, MachineRunner, RunnerError};
@@ -51,6 +51,13 @@ impl MachineRunner for Sandbox {
 
     async fn stop(&self, name: &MachineKey, _how: PowerDown) -> Result<(), RunnerError> {
         self.stop_machine(name).await.map_err(|error| failed("stop", name, error))
+    }
+
+    async fn switch_disk(&self, name: &MachineKey, disk: &Path) -> Result<(), RunnerError> {
+        let (monitor, disk) = (qemu::monitor(&self.machine_folder(name.as_str())), disk.to_owned());
+        let switched = tokio::task::spawn_blocking(move || switch_disk(&monitor, ROOT_DRIVE, &disk)).await;
+        let switched = switched.map_err(|error| SandboxError::spawn("the monitor's client")(error.into()));
+        switched.and_then(|done| Ok(done?)).map_err(|error| failed("switch the disk of", name, error))
     }
 
     async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {

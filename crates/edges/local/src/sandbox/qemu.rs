@@ -26,6 +26,9 @@ const KERNEL: &str = "console=ttyS0 root=/dev/nvme0n1 rw mitigations=off net.ifn
 /// support has taken minutes for the first lines.
 const PROBE_SECONDS: u32 = 15;
 
+/// The drive with the machine's disk.
+pub(super) const ROOT_DRIVE: &str = "root";
+
 /// The last words of a kernel without a root file system.
 const NO_ROOT: &str = "Unable to mount root";
 
@@ -47,7 +50,7 @@ impl Sandbox {
             vm_id: Some(&config.vm_id),
             asset_tag: Some(AZURE_ASSET_TAG),
             disks: vec![
-                Disk { id: "root", file: disk, format: "qcow2", log: None },
+                Disk { id: ROOT_DRIVE, file: disk, format: "qcow2", log: None },
                 Disk { id: "media", file: &media, format: "raw", log: None },
             ],
             network: Network::Tap { device: &device, hardware_address: &hardware_address },

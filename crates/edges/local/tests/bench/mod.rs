@@ -31,6 +31,10 @@ impl MachineRunner for FakeRunner {
         Ok(())
     }
 
+    async fn switch_disk(&self, name: &MachineKey, _: &Path) -> Result<(), RunnerError> {
+        panic!("{name} is not a virtual machine")
+    }
+
     async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {
         Ok(self.0.lock().unwrap().contains(name))
     }

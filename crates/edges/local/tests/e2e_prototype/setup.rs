@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,6 +61,10 @@ impl MachineRunner for FakeRunner {
             booted.on = false;
         }
         Ok(())
+    }
+
+    async fn switch_disk(&self, name: &MachineKey, _: &Path) -> Result<(), RunnerError> {
+        panic!("{name} is not a virtual machine")
     }
 
     async fn is_running(&self, name: &MachineKey) -> Result<bool, RunnerError> {

@@ -29,6 +29,11 @@ impl FakeRunner {
         self.on.lock().unwrap().keys().cloned().collect()
     }
 
+    /// The disk that a running machine uses.
+    pub(crate) fn disk(&self, name: &MachineKey) -> Option<DiskPath> {
+        self.on.lock().unwrap().get(name).cloned()
+    }
+
     pub(crate) fn copy(&self) -> Self {
         let on = Mutex::new(self.on.lock().unwrap().clone());
         Self { on, boots: AtomicU64::new(self.boots.load(Ordering::Relaxed)), broken: Mutex::default() }
@@ -54,7 +59,10 @@ impl MachineRunner for FakeRunner {
         if on.contains_key(&config.name) {
             return Ok(());
         }
-        let DiskPath::Folders { lower, upper, .. } = &config.disk else { panic!("{config:?}") };
+        let DiskPath::Folders { lower, upper, .. } = &config.disk else {
+            on.insert(config.name.clone(), config.disk.clone());
+            return Ok(());
+        };
         // No machine writes to a layer that another one uses.
         for (other, disk) in on.iter() {
             let DiskPath::Folders { lower: below, upper: writes, .. } = disk else { panic!("{disk:?}") };
@@ -79,6 +87,17 @@ impl MachineRunner for FakeRunner {
     async fn stop(&self, name: &MachineKey, _: PowerDown) -> Result<(), RunnerError> {
         self.check("stop", name)?;
         self.on.lock().unwrap().remove(name);
+        Ok(())
+    }
+
+    async fn switch_disk(&self, name: &MachineKey, disk: &Path) -> Result<(), RunnerError> {
+        self.check("switch the disk of", name)?;
+        assert!(disk.is_file(), "{} does not exist", disk.display());
+        let before = self.on.lock().unwrap().insert(name.clone(), DiskPath::Qcow2(disk.to_owned()));
+        assert!(
+            before.is_some_and(|before| before != DiskPath::Qcow2(disk.to_owned())),
+            "{name} was off or switched to its own disk"
+        );
         Ok(())
     }
 
@@ -225,6 +244,7 @@ pub(crate) fn canary(number: &str) -> Canary {
         definition: line(),
         number: number.parse().unwrap(),
         tags: Tags::new(),
+        bootstrap: None,
     }
 }
 

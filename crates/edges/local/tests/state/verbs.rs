@@ -6,7 +6,7 @@ use crate::support::{
     Setup, canary, files_on, gallery, id, image_definition, line, machine_name, machine_spec, pool, pool_spec,
     publication, snapshot_request, version_of, with_pool, with_version,
 };
-use kiln_local::{Error, MachineKey, MachineKind, MachineRunner, Store};
+use kiln_local::{DiskPath, Error, Local, MachineKey, MachineKind, MachineRunner, QemuImg, Store};
 use kiln_types::{
     ErrorClass, Factory, FactoryError, ImageSource, MachineState, Machines, OperationHandle, OperationState, PowerDown,
     PowerState, Protection, Provisioning, RecipeChange, SavedExtension, Secret, Tags,
@@ -98,6 +98,44 @@ async fn snapshot_is_not_changed_by_the_donor_or_its_clones() {
     assert_eq!(clone, before, "the clone has later changes of the donor");
     let donor = files_on(&local.machine_config(&key("workers_0")).await.unwrap().disk);
     assert!(!donor.contains_key("booted-kiln-canary-r1_0") && donor != before);
+}
+
+/// Creates empty files instead of qcow2 files.
+const FAKE_QEMU_IMG: &str = "shift $(($# - 1)); touch \"$1\"";
+
+#[tokio::test]
+async fn running_virtual_machine_is_switched_to_a_new_layer_and_keeps_running() {
+    let setup = Setup::new();
+    let mut options = crate::support::options();
+    options.qemu_img = QemuImg::new(["sh", "-c", FAKE_QEMU_IMG, "qemu-img"]);
+    let local = Local::new(Store::open(&setup.state()).unwrap(), setup.runner.clone(), options);
+    let base = setup.base().join("base.raw");
+    fs::write(&base, "disk").unwrap();
+    local.import_image("debian", MachineKind::Qemu, &base).await.unwrap();
+    local.create_pool(&pool_spec(2)).await.unwrap();
+    let (donor, name) = (local.describe_instance(&pool(), &id(0)).await.unwrap(), key("workers_0"));
+    let before = setup.runner.disk(&name).unwrap();
+
+    // QEMU refuses: the machine continues on its old layer, and nothing claims to be its snapshot.
+    setup.runner.break_machine(Some(name.clone()));
+    let request = snapshot_request("c1", &donor);
+    let refused = local.snapshot_os_disk(&request).await.unwrap_err();
+    assert!(refused.to_string().contains("switch the disk"), "{refused}");
+    assert_eq!(local.find_snapshot(&request.name).await.unwrap(), None);
+    assert_eq!(setup.runner.disk(&name).unwrap(), before);
+    setup.runner.break_machine(None);
+
+    for _ in 0..2 {
+        local.snapshot_os_disk(&request).await.unwrap();
+    }
+    let now = setup.runner.disk(&name).unwrap();
+    assert!(setup.runner.on().contains(&name) && now != before);
+    assert_eq!(local.machine_config(&name).await.unwrap().disk, now, "a restart continues on the same layer");
+    let snapshot = local.find_snapshot(&request.name).await.unwrap().unwrap();
+    assert_eq!((snapshot.source, snapshot.tags), (donor.os_disk.clone(), request.tags.clone()));
+    local.delete_snapshot(&request.name).await.unwrap();
+    let DiskPath::Qcow2(file) = now else { panic!("not a qcow2 file") };
+    assert!(file.exists(), "the layer in use was removed");
 }
 
 #[tokio::test]

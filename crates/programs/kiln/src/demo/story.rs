@@ -31,14 +31,16 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
     eprintln!("Pool {} has {} nodes.", world.pool, machines.len());
     eprintln!(
         "Its recipe is outdated (kernel {}), but {} was patched (kernel {}).\n",
-        stale.contents.kernel, donor.computer_name, donor.contents.kernel
+        stale.contents.kernel,
+        donor.node_name(),
+        donor.contents.kernel
     );
 
     eprintln!("Add a node from the old recipe:");
     let before = grow(&world, pace).await?;
     eprintln!("{:>9}   until the node is Ready\n", duration(before.seconds));
 
-    eprintln!("Create an image from {} (* marks steps during which the run holds the donor):", donor.computer_name);
+    eprintln!("Create an image from {} (* marks steps during which the run holds the donor):", donor.node_name());
     let (report, narrator) = run(&world, DONOR, pace).await?;
     let RunEnd::Closed(RunOutcome::Completed { version }) = &report.end else {
         return Err(Failure::failed(format_args!("the run did not complete: {}", report.end)));
@@ -55,7 +57,7 @@ pub(super) async fn play(now: Timestamp, pace: Pace) -> Result<Outcome, Failure>
     let rejected = reject_bad_version(&world, pace).await?;
     Ok(Outcome {
         pool: world.pool.to_string(),
-        donor: donor.computer_name.clone(),
+        donor: donor.node_name(),
         version: version.to_string(),
         before,
         after,
@@ -156,7 +158,7 @@ fn boot(machine: &MachineView, requested: Timestamp, ready: Timestamp) -> Boot {
     }
     until("join", ready);
     Boot {
-        node: machine.computer_name.clone(),
+        node: machine.node_name(),
         seconds: ready.duration_since(requested).as_secs_f64(),
         stages,
         kernel: machine.contents.kernel.clone(),
@@ -168,10 +170,10 @@ fn boot(machine: &MachineView, requested: Timestamp, ready: Timestamp) -> Boot {
 async fn nodes(world: &World) -> Result<Vec<Node>, Failure> {
     let registered = world.cluster.nodes_of(&world.pool).await.map_err(Failure::failed)?;
     let nodes = world.machines().into_iter().map(|machine| {
-        let is_ready = registered.iter().any(|node| node.name.as_str() == machine.computer_name && node.is_ready());
+        let is_ready = registered.iter().any(|node| node.name.as_str() == machine.node_name() && node.is_ready());
         let image = machine.image.as_deref().unwrap_or_default();
         Node {
-            name: machine.computer_name.clone(),
+            name: machine.node_name(),
             // A gallery image has a version; a marketplace image is shown in full.
             image: image.rsplit_once("/versions/").map_or(image, |(_, version)| version).to_owned(),
             kernel: machine.contents.kernel.clone(),

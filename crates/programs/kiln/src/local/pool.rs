@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use kiln_local::{PoolSpec, Size, ids};
-use kiln_types::{Factory as _, InstanceId, PoolName, Tags};
+use kiln_types::{Factory as _, InstanceId, PoolName, RecipeChange, Revision, Tags};
 use serde_json::json;
 
 use super::Common;
@@ -23,12 +23,14 @@ const CREATE: &str = "Examples:
   kiln local pool create vms --image debian-vm --size 2x2048
 
 Machines can always read user data from the metadata service, for example a NodeConfig. Custom data is on the provisioning media at first
-boot; `kiln prototype` removes it from a pool whose image no longer needs it.";
+boot; `kiln prototype` removes it from a pool whose image no longer needs it (`--join`).";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pool {
     /// Create a pool and start its machines
     Create(Create),
+    /// Change what new machines of a pool get
+    Update(Update),
     /// List all pools
     List(List),
     /// Change the number of machines of a pool
@@ -62,6 +64,20 @@ pub(crate) struct Create {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  kiln local pool update nodes --custom-data new-token.yaml\n\nExisting machines are not changed."
+)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    common: Common,
+    /// Name of the pool
+    name: PoolName,
+    /// Custom data, which machines read at their first boot
+    #[arg(long, value_name = "FILE")]
+    custom_data: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
     common: Common,
@@ -91,6 +107,7 @@ pub(crate) struct Delete {
 pub(crate) async fn run(command: &Pool, now: &Now) -> Result<(), Failure> {
     match command {
         Pool::Create(command) => create(command, now).await,
+        Pool::Update(command) => update(command, now).await,
         Pool::List(command) => list(command, now).await,
         Pool::Scale(command) => scale(command, now).await,
         Pool::Delete(Delete { common, name }) => {
@@ -130,6 +147,17 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
     if known && new_user_data.is_some() {
         write_user_data(&path, new_user_data.as_deref())?;
     }
+    print_pool(common, &local, name).await
+}
+
+async fn update(command: &Update, now: &Now) -> Result<(), Failure> {
+    let Update { common, name, custom_data: path } = command;
+    let custom_data = fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
+    let local = common.state.open(now)?;
+    let pool = local.describe_pool(name).await.map_err(|error| failed(&error))?;
+    let change = RecipeChange { custom_data: Some(kiln_types::Secret::new(custom_data)), ..RecipeChange::default() };
+    let revision = pool.revision.unwrap_or_else(|| Revision::new(""));
+    local.set_recipe(name, &change, &revision).await.map_err(|error| failed(&error))?;
     print_pool(common, &local, name).await
 }
 

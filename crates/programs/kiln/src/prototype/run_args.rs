@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use kiln_prototype::history::MaxHistory;
 use kiln_prototype::provenance::parse_tag;
 use kiln_prototype::run::RunOptions;
+use kiln_types::JoinMode;
 
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, independent of the others")]
@@ -19,24 +21,42 @@ pub(crate) struct RunArgs {
     /// Seconds that each pod has to terminate when the donor is drained
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     grace_period: u32,
-    /// Force-delete pods that a drain leaves, and accept managed pools, rejected patches and a lost original recipe
+    /// Force-delete pods that a drain leaves
     #[arg(long)]
     force: bool,
     /// Include the version without testing it with a canary
     #[arg(long)]
     no_canary: bool,
+    /// How clones join [default: chosen from the donor]
+    ///
+    /// `certificate`: with what is in the image, a shared client certificate or an exec plugin. `recipe`: the pool keeps its custom data and
+    /// script extension, and each clone runs them again with the current token.
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(JoinMode::ALL.map(JoinMode::name)).try_map(|mode| mode.parse::<JoinMode>()))]
+    join: Option<JoinMode>,
+    /// Secret in kiln's namespace with the pool's `customData` and `protectedSettings`, for a canary that joins by the recipe
+    #[arg(long, value_name = "NAME")]
+    canary_secret: Option<String>,
     /// Point the scale set at the version instead of the image definition
     #[arg(long)]
     pin: bool,
     /// Deallocate the donor instead of only stopping it; starting it again can fail if the region has no capacity
     #[arg(long)]
     deallocate: bool,
+    /// Copy the disk of the running donor while its file systems are frozen for a few seconds, instead of draining and stopping it
+    #[arg(long, conflicts_with = "deallocate")]
+    live: bool,
     /// Replace a version of today that is not in use
     #[arg(long)]
     replace_today: bool,
     /// Accept that the donor is its pool's only node
     #[arg(long)]
     allow_empty_pool: bool,
+    /// Accept that AKS or Cluster API owns the pool, and may reset its model and replace its nodes
+    #[arg(long)]
+    allow_managed_pool: bool,
+    /// Accept a donor that has the packages of a rejected version
+    #[arg(long)]
+    allow_rejected_patch: bool,
     /// Accept that the original recipe cannot be saved, so that `rollback --to original` is impossible
     #[arg(long)]
     no_original: bool,
@@ -61,10 +81,15 @@ impl RunArgs {
             grace_seconds: self.grace_period,
             force: self.force,
             allow_empty_pool: self.allow_empty_pool,
+            allow_managed_pool: self.allow_managed_pool,
+            allow_rejected_patch: self.allow_rejected_patch,
             no_original: self.no_original,
             canary: !self.no_canary,
+            join: self.join,
+            canary_secret: self.canary_secret.clone(),
             pin: self.pin,
             deallocate: self.deallocate,
+            live: self.live,
             replace_today: self.replace_today,
             new_nodes: self.new_updated_nodes,
             replicas: self.replicas,

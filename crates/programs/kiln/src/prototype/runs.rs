@@ -8,7 +8,7 @@ use kiln_engine::{
     AutoRequest, Error, PARALLEL, PoolOutcome, PoolReport, RefreshRequest, RunEnd, RunReport, RunRequest,
 };
 use kiln_kubernetes::Error as ClusterError;
-use kiln_prototype::donor::{Choice, DonorRules, NodeRow};
+use kiln_prototype::donor::{Choice, DonorRules, NodeRow, SkipProblem};
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::refresh::Budget;
 use kiln_types::{Factory, PoolName};
@@ -38,6 +38,7 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
         },
         options: verb.run.options(),
         dry_run: verb.dry_run,
+        max_skipped_nights: verb.max_skipped_nights,
         parallel: PARALLEL,
     };
     let reports = kiln_engine::auto_update(&session.context, &request).await;
@@ -47,14 +48,23 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
         if let Some(choice) = &report.choice {
             let _ = writeln!(text, "{}", table(choice));
         }
+        for (node, reasons) in &report.refused {
+            let _ = writeln!(text, "{}: donor {node} was refused: {}", report.pool, reasons.join("; "));
+        }
         let _ = writeln!(text, "{}: {}", report.pool, report.outcome);
+        if let Some(skipped) = &report.skipped {
+            let _ =
+                writeln!(text, "{}: skipped {} nights in a row, since {}", report.pool, skipped.nights, skipped.since);
+        }
     }
     let status = kiln_engine::status(&session.context, &verb.pools.target_vmss, None).await;
     let status = status.map_err(|error| failure(&error))?;
     let _ = write!(text, "\n{status}");
     let all: Vec<Value> = reports.iter().map(pool_json).collect();
-    session.print(&text, &json!({"pools": all, "status": status}))?;
-    let worst = reports.iter().filter_map(pool_failure).max_by_key(|failure| failure.code);
+    let metrics: Vec<String> = reports.iter().flat_map(metrics).collect();
+    session.print(&text, &json!({"pools": all, "status": status, "metrics": metrics}))?;
+    let failures = reports.iter().filter_map(|report| pool_failure(report, verb.allow_skipped));
+    let worst = failures.max_by_key(|failure| failure.code);
     worst.map_or(Ok(()), Err)
 }
 
@@ -76,14 +86,42 @@ fn pool_json(report: &PoolReport) -> Value {
         PoolOutcome::Ran(run) => json!({"outcome": "ran", "run": to_json(run)}),
         PoolOutcome::Failed(error) => json!({"outcome": "failed", "reason": chain(error)}),
     };
-    let mut object = json!({"pool": report.pool, "choice": report.choice});
+    let refused: Vec<Value> =
+        report.refused.iter().map(|(node, reasons)| json!({"node": node, "reasons": reasons})).collect();
+    let mut object = json!({
+        "pool": report.pool, "choice": report.choice, "refused": refused,
+        "skipped": report.skipped, "problem": report.problem,
+    });
     if let (Value::Object(into), Value::Object(from)) = (&mut object, outcome) {
         into.extend(from);
     }
     object
 }
 
-fn pool_failure(report: &PoolReport) -> Option<Failure> {
+/// One line per value in the text format of Prometheus, for a job that pushes them.
+fn metrics(report: &PoolReport) -> Vec<String> {
+    let PoolReport { pool, skipped, problem, .. } = report;
+    let nights = skipped.as_ref().map_or(0, |record| record.nights);
+    let reason = problem.as_ref().map_or("", SkipProblem::label);
+    vec![
+        format!("kiln_pool_skipped_nights{{pool=\"{pool}\"}} {nights}"),
+        format!("kiln_pool_blocked{{pool=\"{pool}\",reason=\"{reason}\"}} {}", u8::from(problem.is_some())),
+    ]
+}
+
+fn pool_failure(report: &PoolReport, allow_skipped: bool) -> Option<Failure> {
+    if let (Some(problem), Some(record), false) = (&report.problem, &report.skipped, allow_skipped) {
+        let error =
+            format!("{}: skipped {} nights in a row: {problem}; nothing was changed", report.pool, record.nights);
+        let hint = match problem {
+            SkipProblem::Paused => "unpause it with `kiln prototype rollback --unpause`, or use `--allow-skipped`",
+            SkipProblem::RejectedPatch => {
+                "fix the nodes, or accept their packages with `--allow-rejected-patch`; `--allow-skipped` hides this error"
+            }
+            SkipProblem::TooManyNights => "the table has the reasons for each node; `--allow-skipped` hides this error",
+        };
+        return Some(Failure::new(1, error).hint(hint));
+    }
     match &report.outcome {
         outcome if outcome.is_success() => None,
         PoolOutcome::Ran(run) => Some(explain(code(&run.end), run)),

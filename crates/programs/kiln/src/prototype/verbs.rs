@@ -124,6 +124,12 @@ pub(crate) struct AutoUpdate {
     /// Nodes to skip
     #[arg(long, value_name = "NODE", num_args = 1..)]
     pub(crate) ignore_nodes: Vec<NodeName>,
+    /// Skipped nights in a row after which the command fails
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_skipped_nights: u32,
+    /// Succeed also if a pool is paused, blocked by a rejected version, or was skipped too often
+    #[arg(long)]
+    pub(crate) allow_skipped: bool,
     /// Show the choice without starting a run
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -109,7 +109,7 @@ async fn run_kubelets(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watc
             if let Some(why) = &machine.cannot_join
                 && not_joining.insert((machine.vm_id.clone(), machine.boots))
             {
-                eprintln!("{} does not join the cluster: {why}", machine.computer_name);
+                eprintln!("{} does not join the cluster: {why}", machine.node_name());
             }
         }
         let problems = tokio::select! {

@@ -51,6 +51,8 @@ fn az_changes_a_model_and_omitted_fields_are_kept() {
     session.done(&format!("vmss scale --name {POOL} --new-capacity 11"));
     let pool = session.json(&format!("vmss show --name {POOL}"));
     assert_eq!((&pool["sku"]["capacity"], &pool["tags"]["poolName"]), (&json!(11), &json!("agentpool1")));
+    let newest = session.json(&format!("vmss list-instances --name {POOL} --query [10].osProfile.computerName"));
+    assert_eq!(newest, json!(format!("{POOL}00000A")));
     assert_eq!(image(), before);
 
     session.done(&format!(

@@ -7,6 +7,7 @@ mod disk;
 mod image;
 #[path = "../e2e_local/inside.rs"]
 mod inside;
+mod live;
 #[path = "../e2e_local/machines.rs"]
 mod machines;
 #[path = "../e2e_local/root.rs"]

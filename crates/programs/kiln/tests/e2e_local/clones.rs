@@ -47,8 +47,8 @@ impl Drop for Background {
     }
 }
 
-struct Stage {
-    cluster: Cluster,
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
     _nodes: Background,
 }
 
@@ -57,23 +57,28 @@ impl Stage {
     fn start(state: &Path) -> Self {
         let root = state.join("root");
         root::create_root(&root, &node_root());
+        Self::start_pool(state, &root, "--user-data", |cluster| cluster.document().to_string())
+    }
+
+    /// Starts a pool of two nodes with user data or custom data, and waits until they have joined.
+    pub(crate) fn start_pool(state: &Path, root: &Path, option: &str, data: impl FnOnce(&Cluster) -> String) -> Self {
         let cluster = Cluster::start(&state.join("kube"));
-        let document = state.join("node.json");
-        fs::write(&document, cluster.document().to_string()).expect("written");
+        let document = state.join("data");
+        fs::write(&document, data(&cluster)).expect("written");
         let mut command = Command::new(KILN);
         command.args(["local", "nodes", "--kubeconfig"]).arg(cluster.plane.kubeconfig());
         let nodes = Background(command.spawn().expect("kiln runs"));
         let path = |path: &Path| path.to_str().expect("plain").to_owned();
-        kiln(&["local", "image", "import", "debian", &path(&root)]);
+        kiln(&["local", "image", "import", "debian", &path(root)]);
         let data = path(&document);
-        kiln(&["local", "pool", "create", "nodes", "--image", "debian", "--count", "2", "--user-data", &data]);
+        kiln(&["local", "pool", "create", "nodes", "--image", "debian", "--count", "2", option, &data]);
         let started = Self { cluster, _nodes: nodes };
         started.wait_ready(&["nodes000000", "nodes000001"]);
         started
     }
 
     #[track_caller]
-    fn wait_ready(&self, nodes: &[&str]) {
+    pub(crate) fn wait_ready(&self, nodes: &[&str]) {
         for node in nodes {
             Cluster::wait(&format!("`{node}` is ready"), 60, || {
                 let known = self.cluster.get(&["node", node])?["spec"]["providerID"].is_string();
@@ -82,7 +87,7 @@ impl Stage {
         }
     }
 
-    fn prototype(&self, words: &[&str]) -> Command {
+    pub(crate) fn prototype(&self, words: &[&str]) -> Command {
         let mut command = Command::new(KILN);
         command.arg("prototype").args(words).arg("--kubeconfig").arg(self.cluster.plane.kubeconfig());
         command.args(["--pod-image", KILN_IMAGE, "--output", "json", "--log-level", "info"]);
@@ -91,7 +96,7 @@ impl Stage {
 
     /// Scales the pool out and returns the new nodes, once they are Ready.
     #[track_caller]
-    fn grow(&self, count: u32) -> Vec<String> {
+    pub(crate) fn grow(&self, count: u32) -> Vec<String> {
         let before = machines();
         kiln(&["local", "pool", "scale", "nodes", &count.to_string()]);
         let new: Vec<String> = machines().into_keys().filter(|node| !before.contains_key(node)).collect();
@@ -107,7 +112,7 @@ fn has_snapshot(state: &Path) -> bool {
 }
 
 #[track_caller]
-fn assert_completed(mut command: Command) {
+pub(crate) fn assert_completed(mut command: Command) {
     let output = command.output().expect("kiln runs");
     assert!(output.status.success(), "{}", output_of(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");

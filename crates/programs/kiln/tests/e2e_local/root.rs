@@ -69,18 +69,12 @@ ExecStart=/usr/bin/touch /var/lib/imported
 WantedBy=multi-user.target
 ";
 
-/// Creates the root folder of a node from that of a Debian.
+/// Creates the root folder of a node that kilnd configures from that of a Debian.
 pub(crate) fn create_root(folder: &Path, debian: &Path) {
-    // Hard links where both are on one file system: nothing writes to these files.
-    let copied = |how: &str| {
-        let _ = fs::remove_dir_all(folder);
-        let status = Command::new("cp").arg(how).arg(debian).arg(folder).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    };
-    assert!(copied("-al") || copied("-a"), "cannot copy `{}`", debian.display());
-    let kilnd = kilnd();
+    let kubelet =
+        "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\nRestart=on-failure\nRestartSec=1\n";
+    create_node(folder, debian, kubelet);
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
-    file(folder, "usr/bin/kilnd", &read(&kilnd), 0o755);
     for (unit, target) in
         [("identity", "sysinit.target"), ("config", "multi-user.target"), ("watch", "multi-user.target")]
     {
@@ -92,16 +86,27 @@ pub(crate) fn create_root(folder: &Path, debian: &Path) {
         let name = format!("{service}.service.d/10-kiln.conf");
         file(folder, &format!("{UNITS}/{name}"), &read(&units.join(&name)), 0o644);
     }
-    let kubelet =
-        "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\nRestart=on-failure\nRestartSec=1\n";
+    file(folder, "usr/lib/kiln/image.json", IMAGE.as_bytes(), 0o644);
+    file(folder, "usr/bin/join", JOIN.as_bytes(), 0o755);
+}
+
+/// Creates the root folder of a node from that of a Debian: kilnd without its units, a kubelet with this unit, a network plugin and images.
+pub(crate) fn create_node(folder: &Path, debian: &Path, kubelet: &str) {
+    // Hard links where both are on one file system: nothing writes to these files.
+    let copied = |how: &str| {
+        let _ = fs::remove_dir_all(folder);
+        let status = Command::new("cp").arg(how).arg(debian).arg(folder).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    assert!(copied("-al") || copied("-a"), "cannot copy `{}`", debian.display());
+    let kilnd = kilnd();
+    file(folder, "usr/bin/kilnd", &read(&kilnd), 0o755);
     file(folder, &format!("{UNITS}/kubelet.service"), kubelet.as_bytes(), 0o644);
     file(folder, &format!("{UNITS}/images.service"), IMPORT.as_bytes(), 0o644);
     for unit in ["kubelet", "images"] {
         link(folder, &format!("{UNITS}/multi-user.target.wants/{unit}.service"), &format!("../{unit}.service"));
     }
     link_or_copy(&kubelet_program(), &folder.join("usr/bin/kubelet"));
-    file(folder, "usr/lib/kiln/image.json", IMAGE.as_bytes(), 0o644);
-    file(folder, "usr/bin/join", JOIN.as_bytes(), 0o755);
     for plugin in ["loopback", "wire"] {
         file(folder, &format!("opt/cni/bin/{plugin}"), PLUGIN.as_bytes(), 0o755);
     }

@@ -63,7 +63,8 @@ fn original_recipe_is_restored_with_script_and_custom_data() {
     world.exits_with(0, &["rollback", "--unpause"]);
     let same = world.exits_with(1, &["plan", "--target-node", &World::donor(), "--now", &day(18)]);
     assert!(same.stdout.contains("has the changes for which version 2026.11.16 was rejected"), "{same}");
-    let plan = world.exits_with(0, &["plan", "--target-node", &World::donor(), "--force", "--now", &day(18)]);
+    let plan =
+        world.exits_with(0, &["plan", "--target-node", &World::donor(), "--allow-rejected-patch", "--now", &day(18)]);
     assert!(plan.stdout.contains("remove the script extensions vmssCSE"), "{plan}");
     assert!(plan.stdout.contains(&format!("pool: {POOL}")), "{plan}");
 }

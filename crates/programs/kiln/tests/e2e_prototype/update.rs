@@ -41,6 +41,15 @@ fn donor_becomes_the_image_of_new_nodes_and_all_holds_are_released() {
 }
 
 #[test]
+fn node_with_a_letter_in_its_number_can_be_the_donor() {
+    let world = World::instant(&SMALL.replace("capacity: 3", "capacity: 50"));
+    // Azure's computer name is `…00000B`.
+    let donor = format!("{POOL}00000b");
+    let plan = world.exits_with(0, &["plan", "--target-node", &donor]);
+    assert!(plan.stdout.contains(&donor), "{plan}");
+}
+
+#[test]
 fn log_has_kaminos_format_and_log_and_journal_file_have_the_timestamps_of_the_journal() {
     let world = World::instant(SMALL);
     let folder = tempfile::tempdir().expect("a folder");

@@ -142,6 +142,16 @@ impl World {
         self.runtime.block_on(api.get(name)).expect("a node")
     }
 
+    /// Reasons and notes of all events.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let api: Api<k8s_openapi::api::events::v1::Event> = Api::all(self.client.clone());
+        let events = self.runtime.block_on(api.list(&ListParams::default())).expect("events");
+        let words = |event: k8s_openapi::api::events::v1::Event| {
+            format!("{} {}", event.reason.unwrap_or_default(), event.note.unwrap_or_default())
+        };
+        events.into_iter().map(words).collect()
+    }
+
     /// Writes annotations of a node.
     pub(crate) fn annotate(&self, name: &str, annotations: &[(&str, &str)]) {
         let annotations: serde_json::Map<String, Value> =

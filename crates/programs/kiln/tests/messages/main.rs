@@ -3,6 +3,8 @@
 //! `golden/help` has the help of every command. `golden/errors` has transcripts: each line that starts with `$ ` is run in a copy of `inputs`, and
 //! is followed by its exit code and its output. To add an error, add a `$ ` line. `KILN_BLESS=1` writes all files; review the diff.
 
+mod variants;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The Azure SDK for Python against `kiln sim serve`. The scenarios are in `tests/python`; each is the test of a rule in
-//! `docs/reference/embedded-azure.md`.
+//! The Azure SDKs for Python, JavaScript and Go against `kiln sim serve`. The scenarios are in `tests/python`, `tests/javascript` and
+//! `tools/azure-sdk-go`; each is the test of a rule in `docs/reference/embedded-azure.md`.
 
 mod arm;
 #[path = "../azure/mod.rs"]

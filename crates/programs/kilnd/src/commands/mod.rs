@@ -1,5 +1,6 @@
 //! The commands: what each prints, and its exit code.
 
+pub mod freeze;
 pub mod inspect;
 pub mod install;
 mod plan;

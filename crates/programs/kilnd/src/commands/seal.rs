@@ -76,8 +76,14 @@ pub fn find(root: &Root) -> Result<Vec<Finding>, SealError> {
             found.push(Finding { item: item.to_owned(), path: path.to_owned() });
         }
     }
-    if let Some(JoinCredential::BootstrapToken { token_id, .. }) = join::credential(root)? {
-        found.push(Finding { item: "join credential".to_owned(), path: format!("bootstrap token {token_id}") });
+    match join::credential(root)? {
+        Some(JoinCredential::BootstrapToken { token_id, .. }) => {
+            found.push(Finding { item: "join credential".to_owned(), path: format!("bootstrap token {token_id}") });
+        }
+        Some(JoinCredential::NodeCertificate { path }) => {
+            found.push(Finding { item: "join credential".to_owned(), path });
+        }
+        _ => {}
     }
     for (path, _) in join::credential_files(root)?.into_iter().filter(|(_, is_token)| *is_token) {
         found.push(Finding { item: "join credential".to_owned(), path });

@@ -1,9 +1,10 @@
-//! Determines from kubeconfigs how the kubelet of this disk joined. Only the kind of the credential leaves this module.
+//! Determines from kubeconfigs how the kubelet of this disk joined, and what would join it again. Only the kind of the credential leaves
+//! this module.
 
-use crate::os::Root;
+use crate::os::{FileKind, Root};
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
-use kiln_types::{JoinCredential, TokenId};
+use kiln_types::{JoinCredential, RecipeRunner, TokenId};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -11,8 +12,19 @@ use serde_json::Value;
 pub(super) const BOOTSTRAP: [&str; 2] =
     ["/var/lib/kubelet/bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf"];
 /// Permanent kubeconfigs.
-const PERMANENT: [&str; 3] =
-    ["/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/kubeconfig"];
+const PERMANENT: [&str; 3] = ["/var/lib/kubelet/kubeconfig", KUBELET_CONF, "/etc/kubernetes/kubeconfig"];
+/// The kubeconfig of kubeadm.
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+/// Written by `kubeadm join`, which refuses a node that has the first one. It writes all of them again.
+const KUBEADM: [&str; 3] =
+    ["/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env"];
+/// The scripts of AKS do nothing on a node that has it.
+const AKS_COMPLETE: &str = "/opt/azure/containers/provision.complete";
+/// The folders of the script extension, in each version of it.
+const SCRIPT_EXTENSIONS: [&str; 2] = [
+    "/var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-*",
+    "/var/lib/waagent/Microsoft.OSTCExtensions.CustomScriptForLinux-*",
+];
 /// Where the kubelet keeps its own certificate.
 const OWN: &str = "/var/lib/kubelet/pki/";
 
@@ -35,15 +47,49 @@ enum Token {
 pub fn credential(root: &Root) -> Result<Option<JoinCredential>, crate::os::Error> {
     let first = [current(BOOTSTRAP_KUBECONFIG)].into_iter().chain(BOOTSTRAP.map(str::to_owned));
     let permanent = [current(KUBECONFIG)].into_iter().chain(PERMANENT.map(str::to_owned));
-    let mut problems = Vec::new();
+    let (mut own, mut problems) = (None, Vec::new());
     for path in first.chain(permanent) {
         let Some(bytes) = root.read_if_exists(&path)? else { continue };
         match kind(&path, &user(&String::from_utf8_lossy(&bytes))) {
+            // It is a result of joining; another file may show how.
+            Ok(node @ JoinCredential::NodeCertificate { .. }) => own = own.or(Some(node)),
             Ok(kind) => return Ok(Some(kind)),
             Err(why) => problems.push(format!("`{path}` {why}")),
         }
     }
-    Ok((!problems.is_empty()).then(|| JoinCredential::Unknown { why: problems.join("; ") }))
+    Ok(if problems.is_empty() { own } else { Some(JoinCredential::Unknown { why: problems.join("; ") }) })
+}
+
+/// The programs on this disk that ran the pool's recipe and would run it again on a clone, which starts without their records.
+pub fn recipe_runners(root: &Root) -> Result<Vec<RecipeRunner>, crate::os::Error> {
+    let exists = |path: &str| root.kind(path).map(|kind| kind.is_some());
+    let matches = |pattern: &str| root.glob(pattern).map(|found| !found.is_empty());
+    let mut all = Vec::new();
+    let is_enabled = exists("/usr/bin/cloud-init")? && !exists("/etc/cloud/cloud-init.disabled")?;
+    if is_enabled && matches("/var/lib/cloud/instances/*/sem")? {
+        all.push(RecipeRunner::CloudInit);
+    }
+    if SCRIPT_EXTENSIONS.into_iter().map(matches).collect::<Result<Vec<_>, _>>()?.contains(&true) {
+        all.push(RecipeRunner::ScriptExtension);
+    }
+    if credential_from(root, &current(DOCUMENT))?.is_some_and(|from| from.kind == CredentialKind::CustomData) {
+        all.push(RecipeRunner::Kilnd);
+    }
+    Ok(all)
+}
+
+/// The traces by which bootstrap programs recognize a node that has joined: they do nothing on it, or refuse it.
+pub(super) fn traces(root: &Root) -> Result<Vec<String>, crate::os::Error> {
+    let mut all = Vec::new();
+    let [_, bootstrap] = BOOTSTRAP;
+    let is_kubeadm = root.kind(bootstrap)?.is_some() || node_kubeconfigs(root)?.iter().any(|path| path == KUBELET_CONF);
+    let kubeadm = KUBEADM.into_iter().filter(|_| is_kubeadm);
+    for path in kubeadm.chain([AKS_COMPLETE]) {
+        if root.kind(path)? == Some(FileKind::File) {
+            all.push(path.to_owned());
+        }
+    }
+    Ok(all)
 }
 
 /// Kubeconfigs with the certificate that the kubelet got for its node. Without a bootstrap kubeconfig they are useless on a clone.
@@ -63,9 +109,7 @@ pub(super) fn node_kubeconfigs(root: &Root) -> Result<Vec<String>, crate::os::Er
 pub fn credential_files(root: &Root) -> Result<Vec<(String, bool)>, crate::os::Error> {
     let mut all = Vec::new();
     for document in root.glob(&format!("{GENERATIONS}/*/{DOCUMENT}"))? {
-        // Also of documents that this version would reject.
-        let value: Value = serde_json::from_slice(&root.read(&document)?).unwrap_or_default();
-        let from = CredentialFrom::deserialize(&value["spec"]["credentialFrom"]).unwrap_or_default();
+        let Some(from) = credential_from(root, &document)? else { continue };
         if !matches!(from.kind, CredentialKind::File | CredentialKind::ProtectedSettings) {
             continue;
         }
@@ -78,6 +122,13 @@ pub fn credential_files(root: &Root) -> Result<Vec<(String, bool)>, crate::os::E
         }
     }
     Ok(all)
+}
+
+/// The source of the credential in a document; also in a document that this version would reject.
+fn credential_from(root: &Root, document: &str) -> Result<Option<CredentialFrom>, crate::os::Error> {
+    let bytes = root.read_if_exists(document)?.unwrap_or_default();
+    let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    Ok(CredentialFrom::deserialize(&value["spec"]["credentialFrom"]).ok())
 }
 
 /// A path without empty components and `.`.
@@ -105,7 +156,7 @@ fn kind(path: &str, user: &User) -> Result<JoinCredential, &'static str> {
         None => {}
     }
     match &user.certificate {
-        Some(file) if file.starts_with(OWN) => Err("names the certificate that the kubelet got for this node"),
+        Some(file) if file.starts_with(OWN) => Ok(JoinCredential::NodeCertificate { path: path.to_owned() }),
         Some(file) => Ok(JoinCredential::StaticClientCertificate { path: file.clone() }),
         None if user.embedded => Ok(JoinCredential::StaticClientCertificate { path: path.to_owned() }),
         None => Err("contains no credential"),
@@ -182,7 +233,8 @@ mod tests {
         assert_eq!(parse(shared), Ok(certificate));
         let plugin = "    exec:\n      apiVersion: v1\n      command: /opt/kubelogin\n";
         assert_eq!(parse(plugin), Ok(JoinCredential::ExecPlugin { command: "/opt/kubelogin".to_owned() }));
-        assert!(parse("    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n").is_err());
+        let own = parse("    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n");
+        assert_eq!(own, Ok(JoinCredential::NodeCertificate { path: "/k".to_owned() }));
         assert!(parse("    token: opaque\n").is_err());
         assert!(parse("clusters: []\n").is_err());
     }
@@ -209,8 +261,11 @@ mod tests {
         };
         assert_eq!(credential(&root).expect("read"), None);
         write("var/lib/kubelet/kubeconfig", "client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n");
+        let own = JoinCredential::NodeCertificate { path: "/var/lib/kubelet/kubeconfig".to_owned() };
+        assert_eq!(credential(&root).expect("read"), Some(own));
+        write("var/lib/kubelet/bootstrap-kubeconfig", "token: opaque\n");
         let Some(JoinCredential::Unknown { why }) = credential(&root).expect("read") else { panic!("known") };
-        assert!(why.contains("/var/lib/kubelet/kubeconfig"), "{why}");
+        assert!(why.contains("/var/lib/kubelet/bootstrap-kubeconfig"), "{why}");
         write("var/lib/kubelet/bootstrap-kubeconfig", "token: abcdef.0123456789abcdef\n");
         let text = format!("{:?}", credential(&root).expect("read"));
         assert!(text.contains("abcdef") && !text.contains("0123456789"), "{text}");

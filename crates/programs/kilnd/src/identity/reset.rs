@@ -115,7 +115,7 @@ fn remove(root: &Root, path: &str) -> Result<&'static str, crate::os::Error> {
 }
 
 /// The credential files to delete, by kind, and a description. The prototype operation refuses donors whose clones cannot join; here the safest
-/// option is chosen.
+/// option is chosen. A clone without a credential joins by the pool's recipe, which starts from a node without traces of an earlier join.
 fn treat_credential(root: &Root, credential: &JoinCredential) -> Result<(Vec<String>, String), crate::os::Error> {
     let kind = credential.kind();
     match clone_credential(credential) {
@@ -124,8 +124,10 @@ fn treat_credential(root: &Root, credential: &JoinCredential) -> Result<(Vec<Str
             let cache = root.kind(PLUGIN_CACHE)?.map(|_| PLUGIN_CACHE.to_owned());
             Ok((cache.into_iter().collect(), format!("kept the join credential ({kind}), deleted its cache")))
         }
-        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NotRenewed { .. }) => {
-            Ok((tokens(root)?, format!("deleted the join credential ({kind}), waiting for a new one")))
+        Ok(KeepOrDrop::Drop { .. }) | Err(RefuseReason::NotRenewed { .. } | RefuseReason::NodeCertificate { .. }) => {
+            let mut all = join::traces(root)?;
+            all.extend(tokens(root)?);
+            Ok((all, format!("deleted the join credential ({kind}), waiting for a new one")))
         }
         Err(RefuseReason::Unknown { why }) => {
             Ok((Vec::new(), format!("kept the join credential of unknown kind: {why}")))

@@ -33,6 +33,7 @@ pub use ops::{Counts, Op};
 pub use owners::{Ids, Owners};
 pub use root::observe::Disk;
 pub use root::read::Contents;
+pub(crate) use root::tree::mount_point;
 pub use root::write::Durability;
 pub use root::{FileKind, Root};
 pub use systemd::{JobOutcome, Systemd, UnitState};

@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs;
 use std::str::FromStr;
 
+use kiln_types::hash::splitmix64;
 use serde::{Deserialize, Serialize};
 
 use crate::sources::endpoints::Endpoints;
@@ -48,7 +49,7 @@ impl VmId {
 
     /// A pseudo-random number for this machine, to spread machines in time.
     pub fn number(&self) -> u64 {
-        self.0.bytes().fold(0, |number, byte| crate::sources::retry::mix(number ^ u64::from(byte)))
+        self.0.bytes().fold(0, |number, byte| splitmix64(number ^ u64::from(byte)))
     }
 }
 

@@ -30,7 +30,7 @@ pub use find::{FoundDocument, Lookup, NoDocument, Source, find, find_saved};
 pub use imds::{Imds, Instance};
 pub use media::ovf_env;
 pub use ovf::{BadOvf, OvfEnv};
-pub use retry::{Next, Outcome, Rules, mix};
+pub use retry::{Next, Outcome, Rules};
 pub use signature::{BadKey, Keys, SignatureError};
 pub use wait::{Scaled, Wait};
 pub use wire_server::report_ready;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kiln_types::hash::splitmix64;
+
 /// The first pause. A longer one would delay the boot noticeably, because the service normally answers within milliseconds.
 const FIRST: Duration = Duration::from_millis(200);
 /// The longest pause, so that a boot continues soon after the service has recovered.
@@ -90,15 +92,7 @@ fn jittered(attempt: u32, seed: u64) -> Duration {
     let doubled = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LONGEST);
     let half = doubled / 2;
     let steps = u64::try_from(half.as_millis()).unwrap_or(u64::MAX).max(1);
-    half + Duration::from_millis(mix(seed ^ u64::from(attempt)) % steps)
-}
-
-/// splitmix64: a hash that spreads similar numbers.
-pub fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    half + Duration::from_millis(splitmix64(seed ^ u64::from(attempt)) % steps)
 }
 
 #[cfg(test)]

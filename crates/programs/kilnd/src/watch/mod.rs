@@ -12,7 +12,7 @@ mod gates;
 mod proxy;
 mod requests;
 mod schedule;
-mod signals;
+pub(crate) mod signals;
 mod trial;
 
 use std::sync::mpsc::RecvTimeoutError;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::sources::mix;
 use kiln_node_config::NodeConfig;
+use kiln_types::hash::splitmix64;
 
 /// Default interval between polls for a document.
 const POLL: Duration = Duration::from_mins(5);
@@ -116,7 +116,7 @@ impl Schedule {
         Self {
             seed,
             turn: 0,
-            poll_at: now + part(FIRST_POLL, mix(seed)),
+            poll_at: now + part(FIRST_POLL, splitmix64(seed)),
             sync_at: now,
             check_at: now,
             apply_at: None,
@@ -187,7 +187,7 @@ impl Schedule {
     /// Schedules the waiting candidate and returns the delay. With `spread` each machine has its own delay within the window, derived from the
     /// machine and the document, so that a restart of kilnd does not change it.
     pub(super) fn schedule_apply(&mut self, now: Duration, timing: Timing, hash: &str, spread: bool) -> Duration {
-        let number = hash.bytes().fold(self.seed, |number, byte| mix(number ^ u64::from(byte)));
+        let number = hash.bytes().fold(self.seed, |number, byte| splitmix64(number ^ u64::from(byte)));
         let delay = if spread { part(timing.spread, number) } else { Duration::ZERO };
         self.apply_at = Some(now + delay);
         delay
@@ -246,7 +246,7 @@ impl Schedule {
     /// A tenth more or less, so that machines which started together drift apart.
     fn jittered(&mut self, time: Duration) -> Duration {
         self.turn += 1;
-        time * 9 / 10 + part(time / 5, mix(self.seed ^ self.turn))
+        time * 9 / 10 + part(time / 5, splitmix64(self.seed ^ self.turn))
     }
 }
 

@@ -9,7 +9,7 @@ use signal_hook::iterator::Signals;
 
 /// Why the loop wakes early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wake {
+pub(crate) enum Wake {
     /// SIGHUP: poll for a document.
     Poll,
     /// SIGTERM or SIGINT.
@@ -17,7 +17,7 @@ pub(super) enum Wake {
 }
 
 /// Starts listening. The task that is running when a signal arrives is finished first.
-pub(super) fn listen() -> io::Result<Receiver<Wake>> {
+pub(crate) fn listen() -> io::Result<Receiver<Wake>> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let (sender, receiver) = channel();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {

@@ -1,5 +1,6 @@
 //! Azure Resource Manager: parses a request, checks it, runs the handler and builds the response.
 
+mod api_version;
 pub(crate) mod call;
 pub(crate) mod error;
 pub(crate) mod guardrails;
@@ -91,7 +92,7 @@ fn prepare(state: &mut State, request: Request<Bytes>, call: &mut Call) -> Resul
             format!("The path '{}' does not name a known resource type.", call.path),
         )
     })?;
-    route::check_version(state, call, &target)?;
+    api_version::check(state, call, &target)?;
     route::check_subscription(state, call, &target)?;
     permission::check(state, call, &target)?;
     if !body.is_empty() {

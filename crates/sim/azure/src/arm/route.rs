@@ -6,55 +6,13 @@ use serde_json::{Value, json};
 use super::call::{Answer, Call, HandlerResult};
 use super::error::ArmError;
 use super::id::{ResourceId, Target};
-use super::kind::{GROUPS, ResourceKind, SUBSCRIPTIONS};
+use super::kind::ResourceKind;
 use super::{resources, status};
 use crate::compute::{definition, disk, extension, gallery, instance, machine, scale_set, snapshot, version};
 use crate::network;
 use crate::sim::State;
 use crate::world::World;
 use crate::world::resource::Resource;
-
-/// Rejects a missing or unknown API version.
-pub(super) fn check_version(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {
-    let given = call.api_version();
-    if given.is_empty() {
-        return Err(ArmError::bad(
-            "MissingApiVersionParameter",
-            "The api-version query parameter (?api-version=) is required for all requests.",
-        ));
-    }
-    let (kind, known) = match target {
-        Target::Subscriptions | Target::Subscription(_) | Target::Locations(_) | Target::Tenants => {
-            ("subscriptions".to_owned(), SUBSCRIPTIONS)
-        }
-        Target::Groups(_) | Target::Group { .. } | Target::Resources { .. } | Target::Provider { .. } => {
-            ("resourceGroups".to_owned(), GROUPS)
-        }
-        Target::Collection { kind, .. } => (kind.types().to_owned(), kind.api_versions()),
-        Target::Resource(id) | Target::Action { id, .. } => (id.kind.types().to_owned(), id.kind.api_versions()),
-        // Status URLs carry the version of the request that started the operation, and lists per provider have other versions.
-        Target::Operation { .. }
-        | Target::ProviderList { .. }
-        | Target::CommunityVersions { .. }
-        | Target::NodeImages { .. }
-        | Target::Permissions { .. }
-        | Target::Locks { .. }
-        | Target::Endpoints
-        | Target::UnknownType { .. } => {
-            return Ok(());
-        }
-    };
-    if known.contains(&given) {
-        return Ok(());
-    }
-    let message = format!(
-        "No registered resource provider found for location '{}' and API version '{given}' for type '{kind}'. The supported api-versions are '{}'. The supported locations are '{}'.",
-        state.world.spec.location,
-        known.join(", "),
-        state.world.spec.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", ")
-    );
-    Err(ArmError::bad("NoRegisteredProviderFound", message))
-}
 
 /// Rejects subscriptions of other tenants.
 pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) -> Result<(), ArmError> {

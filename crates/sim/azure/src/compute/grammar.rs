@@ -54,11 +54,12 @@ pub(super) fn version_number(name: &str) -> Result<[u32; 3], ArmError> {
     if parts.next().is_some() { Err(error()) } else { Ok(numbers) }
 }
 
-/// Formats a number with six characters of base 36, as Azure numbers the instances of a scale set.
+/// Formats a number with six characters of base 36, as in the computer names of a scale set. Azure writes letters in upper case; the
+/// kubelet registers the node in lower case.
 pub(super) fn base36(mut number: u64) -> String {
     let mut digits = [b'0'; 6];
     for digit in digits.iter_mut().rev() {
-        *digit = b"0123456789abcdefghijklmnopqrstuvwxyz"[usize::try_from(number % 36).unwrap_or(0)];
+        *digit = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[usize::try_from(number % 36).unwrap_or(0)];
         number /= 36;
     }
     String::from_utf8_lossy(&digits).into_owned()
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_are_numbered_in_base_36() {
-        assert_eq!([base36(0), base36(9), base36(10), base36(36)], ["000000", "000009", "00000a", "000010"]);
+    fn instances_are_numbered_in_upper_case_base_36() {
+        assert_eq!([base36(0), base36(9), base36(10), base36(36)], ["000000", "000009", "00000A", "000010"]);
     }
 }

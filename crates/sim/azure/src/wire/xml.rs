@@ -1,5 +1,7 @@
 //! The XML documents of the wire server.
 
+use kiln_types::xml::escape;
+
 use super::Goal;
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n";
@@ -46,8 +48,4 @@ pub(super) fn error(code: &str, message: &str) -> String {
         escape(&code.replace(' ', "")),
         escape(message)
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use kiln_node_plan::{IDENTITY, Treatment};
 use kiln_sim_store::Ids;
 use kiln_types::{
-    Ancestor, CustomData, FstabEntry, JoinCredential, KeepOrDrop, SecretBytes, TokenId, clone_credential,
+    Ancestor, CustomData, FstabEntry, JoinCredential, KeepOrDrop, RefuseReason, SecretBytes, TokenId, clone_credential,
 };
 
 use super::World;
@@ -152,12 +152,15 @@ fn reset_identity(contents: &mut Contents, machine: &Machine<'_>) {
     }
     // It was part of cloud-init's state.
     contents.custom_data = CustomData::absent();
-    if let Some(credential) = &contents.join_credential
-        && let Ok(KeepOrDrop::Drop { renewed_by }) = clone_credential(credential)
-    {
-        let token_id = fresh_token(machine.vm_id);
-        contents.join_credential =
-            token_id.map(|token_id| JoinCredential::BootstrapToken { token_id, renewed_by: Some(renewed_by) });
+    match contents.join_credential.as_ref().map(clone_credential) {
+        Some(Ok(KeepOrDrop::Drop { renewed_by })) => {
+            let token_id = fresh_token(machine.vm_id);
+            contents.join_credential =
+                token_id.map(|token_id| JoinCredential::BootstrapToken { token_id, renewed_by: Some(renewed_by) });
+        }
+        // Only the recipe brings another one.
+        Some(Err(RefuseReason::NodeCertificate { .. })) => contents.join_credential = None,
+        _ => {}
     }
     contents.joined = false;
     machine.vm_id.clone_into(&mut contents.owner);

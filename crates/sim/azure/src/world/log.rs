@@ -17,6 +17,16 @@ struct Line<'a> {
     changes: Vec<(char, String, Option<&'a RawValue>)>,
 }
 
+impl World {
+    /// Discards the lists of changed records, which grow until a journal takes them.
+    pub(crate) fn discard_changes_of_tables(&mut self) {
+        self.groups.discard_changes();
+        self.resources.discard_changes();
+        self.operations.discard_changes();
+        self.agenda.discard_changes();
+    }
+}
+
 type Change = (char, String, Option<Box<RawValue>>);
 
 impl Persistent for World {

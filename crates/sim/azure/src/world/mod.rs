@@ -10,6 +10,7 @@ mod packages;
 pub(crate) mod pool;
 pub(crate) mod profile;
 pub(crate) mod resource;
+mod retention;
 pub(crate) mod roles;
 pub(crate) mod spec;
 pub(crate) mod vm;
@@ -42,6 +43,8 @@ pub(crate) struct World {
     pub(crate) meta: Globals,
     /// Index of addresses, derived from `resources`.
     addresses: HashMap<Ipv4Addr, String>,
+    /// Index of finished operations by their end, derived from `operations`.
+    finished: BTreeSet<(Timestamp, String)>,
     /// The planned outcome of the operation that the current request starts.
     pub(crate) planned_outcome: PlannedOutcome,
     /// Whether to keep the previous version of a resource, for stale reads.
@@ -79,6 +82,7 @@ impl World {
             agenda: Table::default(),
             meta: Globals { ids: Ids::new(seed), sequence: 0, machines: 0, revoked_tokens },
             addresses: HashMap::new(),
+            finished: BTreeSet::new(),
             planned_outcome: PlannedOutcome::Normal,
             keep_previous: false,
         }
@@ -99,6 +103,7 @@ impl World {
         if let Some(now) = now {
             self.now = self.now.max(now);
         }
+        self.forget_operations();
     }
 
     /// Returns a sequence number, for keys that sort by age.
@@ -164,8 +169,9 @@ impl World {
             .collect()
     }
 
-    /// Rebuilds the index after replaying the journal.
+    /// Rebuilds the indexes after replaying the journal.
     pub(crate) fn index(&mut self) {
+        self.index_finished();
         self.addresses = self
             .resources
             .iter()

@@ -192,6 +192,7 @@ impl World {
             PlannedOutcome::Normal => Ok(()),
             PlannedOutcome::FailsAfterApplying(error) | PlannedOutcome::Fails(error) => Err(error.clone()),
         });
+        self.finished.insert((operation.ends, id.to_owned()));
         let (fails, holds, effects) = (
             matches!(operation.planned_outcome, PlannedOutcome::Fails(_)),
             std::mem::take(&mut operation.holds),

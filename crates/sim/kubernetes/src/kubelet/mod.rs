@@ -5,6 +5,7 @@
 //! real cluster share. Whether a machine is up follows the time of the embedded Azure.
 
 mod execute;
+mod freeze;
 mod node;
 mod pod;
 mod task;
@@ -23,8 +24,8 @@ use serde_json::{Value, json};
 
 use node::State;
 pub use task::{
-    Disks, INSPECT, INSTALL_FIRST_BOOT, RESULT_ANNOTATION, RESULT_KEY, SECRET_ANNOTATION, SECRET_KEY, TASK_LABEL,
-    VERSION_ANNOTATION,
+    Disks, FREEZE, INSPECT, INSTALL_FIRST_BOOT, RESULT_ANNOTATION, RESULT_KEY, SECRET_ANNOTATION, SECRET_KEY,
+    TASK_LABEL, THAW, THAW_KEY, VERSION_ANNOTATION,
 };
 
 /// The default interval of lease renewals.
@@ -66,6 +67,7 @@ struct KubeletState {
     reported: Option<Timestamp>,
     /// The running pods, by uid; empty after a boot.
     running: BTreeSet<String>,
+    freezes: freeze::Freezes,
 }
 
 impl std::fmt::Debug for Kubelets {
@@ -99,7 +101,7 @@ impl Kubelets {
         let mut alive = BTreeSet::new();
         let mut orphaned = std::mem::take(&mut self.orphaned);
         for machine in machines {
-            let name = node::name(machine);
+            let name = machine.node_name();
             alive.insert(machine.vm_id.as_str());
             let mut known = self.known.remove(&machine.vm_id).unwrap_or_default();
             if known.node != name {
@@ -237,7 +239,7 @@ impl Kubelets {
             let api: Api<Pod> = Api::namespaced(self.client.clone(), crate::meta::namespace(one));
             let pod_name = crate::meta::name(one);
             if pod::is_active(one)
-                && let Some(task) = task::from_pod(one, machine)
+                && let Some(task) = task::from_pod(one, machine, &known.freezes)
             {
                 let outcome = self.execute(task, machine, name, crate::meta::namespace(one)).await?;
                 let patch = json!({"status": task::ended_status(one, &outcome, &crate::meta::time(now))});
@@ -251,7 +253,9 @@ impl Kubelets {
                     let patch = Patch::Strategic(json!({"status": status}));
                     let patched = api.patch_status(pod_name, &PatchParams::default(), &patch).await;
                     ignore_missing(patched.map(drop)).map_err(failed(name, "start a pod"))?;
-                    known.running.insert(uid);
+                    if known.running.insert(uid) {
+                        known.freezes.start(one, now);
+                    }
                 }
                 pod::PodAction::End => {
                     // Not a new pod of the same name.
@@ -263,6 +267,7 @@ impl Kubelets {
                     let ended = api.delete(pod_name, &params).await;
                     ignore_missing(ended.map(drop)).map_err(failed(name, "end a pod"))?;
                     known.running.remove(&uid);
+                    known.freezes.end(one, now);
                 }
             }
         }

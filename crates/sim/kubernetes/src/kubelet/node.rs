@@ -20,14 +20,9 @@ pub(super) enum State<'a> {
     NotReady(&'a str),
 }
 
-/// The node name of a machine: the host name on its disk in lower case.
-pub(super) fn name(machine: &MachineView) -> String {
-    machine.host_name().to_ascii_lowercase()
-}
-
 /// The Node at registration.
 pub(super) fn object(machine: &MachineView) -> Value {
-    let name = name(machine);
+    let name = machine.node_name();
     let mut labels = json!({
         "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
         "node.kubernetes.io/instance-type": machine.size, "topology.kubernetes.io/region": machine.location,
@@ -71,7 +66,7 @@ pub(super) fn status(machine: &MachineView, before: &Value, state: State<'_>, no
     json!({
         "addresses": [
             {"type": "InternalIP", "address": machine.address.to_string()},
-            {"type": "Hostname", "address": name(machine)},
+            {"type": "Hostname", "address": machine.node_name()},
         ],
         "capacity": capacity, "allocatable": capacity,
         "conditions": [
@@ -105,7 +100,7 @@ fn condition(before: &Value, (kind, status, reason, message): (&str, &str, &str,
 
 /// The mirror pods of the node's static pods.
 pub(super) fn mirror_pods(machine: &MachineView, now: Timestamp) -> Vec<Value> {
-    let node = name(machine);
+    let node = machine.node_name();
     let hash = "5c5f0e4ff1cbbd1f2dd9d1e4a8d0d3e6";
     vec![json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -3,15 +3,22 @@
 use kiln_sim_azure::{MachineView, Sim};
 use serde_json::{Value, json};
 
+use super::freeze::{Freezes, run_of};
 use crate::meta;
 
-/// The label with the task: [`INSPECT`] or [`INSTALL_FIRST_BOOT`].
+/// The label with the task: [`INSPECT`], [`INSTALL_FIRST_BOOT`], [`FREEZE`] or [`THAW`].
 pub const TASK_LABEL: &str = "kiln.dev/task";
 /// Inspects the node.
 pub const INSPECT: &str = "inspect";
 /// Installs the first-boot unit on the node's disk.
 pub const INSTALL_FIRST_BOOT: &str = "install-first-boot";
-/// The annotation with the `ConfigMap`, in the pod's namespace, for the inspection.
+/// Freezes the file systems while the pod is running.
+pub const FREEZE: &str = "freeze";
+/// Reports the last freeze.
+pub const THAW: &str = "thaw";
+/// The key of the report of a freeze.
+pub const THAW_KEY: &str = "thaw.json";
+/// The annotation with the `ConfigMap`, in the pod's namespace, for the inspection or the report.
 pub const RESULT_ANNOTATION: &str = "kiln.dev/result";
 /// The key of the inspection.
 pub const RESULT_KEY: &str = "inspection.json";
@@ -54,7 +61,7 @@ pub(super) struct TaskResult {
 }
 
 /// The task of a pod, or `None` for an ordinary pod.
-pub(super) fn from_pod(pod: &Value, machine: &MachineView) -> Option<Task> {
+pub(super) fn from_pod(pod: &Value, machine: &MachineView, freezes: &Freezes) -> Option<Task> {
     let annotation = |key: &str| {
         let annotations = pod.pointer("/metadata/annotations").and_then(|all| all.get(key));
         annotations.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
@@ -63,6 +70,14 @@ pub(super) fn from_pod(pod: &Value, machine: &MachineView) -> Option<Task> {
         INSPECT => Some(match annotation(RESULT_ANNOTATION) {
             None => Task::Impossible(format!("the annotation {RESULT_ANNOTATION} names no ConfigMap")),
             Some(name) => inspect(machine, name, annotation(SECRET_ANNOTATION)),
+        }),
+        // It runs until it is deleted, like an ordinary pod.
+        FREEZE => None,
+        THAW => Some(match annotation(RESULT_ANNOTATION) {
+            None => Task::Impossible(format!("the annotation {RESULT_ANNOTATION} names no ConfigMap")),
+            Some(name) => {
+                Task::Write(vec![TaskResult { secret: false, name, key: THAW_KEY, text: freezes.report(run_of(pod)) }])
+            }
         }),
         INSTALL_FIRST_BOOT => {
             let version = annotation(VERSION_ANNOTATION).unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());

@@ -5,8 +5,9 @@ use kiln_prototype::journal::StepFailure;
 use kiln_prototype::run::Header;
 use kiln_prototype::step::Step;
 use kiln_types::{
-    ErrorClass, Failure, ImageSource, ImageVersion, OperationHandle, PowerDown, PowerState, Provisioning, Publication,
-    RegionProgress, Revision, Snapshot, SnapshotRequest, Storage, VersionNumber, VersionState,
+    ErrorClass, FREEZE_WINDOW, Failure, FreezeEnd, FreezeReport, ImageSource, ImageVersion, OperationHandle, PowerDown,
+    PowerState, Provisioning, Publication, RegionProgress, Revision, Snapshot, SnapshotRequest, Storage, ThawReport,
+    VersionNumber, VersionState,
 };
 
 use super::{CanaryPool, DONOR, Effect, Version, World};
@@ -23,7 +24,12 @@ impl World {
     pub(crate) fn act(&mut self, step: Step, action: &Action, header: &Header, run: &str) -> Accepted {
         let name = action_name(action);
         let cost = match action {
-            Action::SaveRecipe | Action::HoldNode | Action::ReleaseNode | Action::Drain | Action::InstallFirstBoot => 0,
+            Action::SaveRecipe
+            | Action::HoldNode
+            | Action::ReleaseNode
+            | Action::Drain
+            | Action::InstallFirstBoot
+            | Action::Thaw => 0,
             // The regions of a version are read before they are written.
             Action::Include(_) => 2,
             _ => 1,
@@ -109,6 +115,11 @@ impl World {
                 self.saved = true;
                 Ok(None)
             }
+            Action::LiveSnapshot(request) => self.live_snapshot(request, header, fails),
+            Action::Thaw => {
+                self.maybe_frozen = false;
+                Ok(None)
+            }
             Action::HoldNode | Action::ReleaseNode | Action::Drain | Action::InstallFirstBoot => {
                 self.on_node(action, header, run)
             }
@@ -151,6 +162,10 @@ impl World {
                 if self.canary.is_some() {
                     return refused(ErrorClass::Precondition, "412 PreconditionFailed");
                 }
+                self.require(
+                    canary.bootstrap.is_some() == self.needs_recipe,
+                    "the canary does not join in the way of the pool's new nodes",
+                );
                 self.canary =
                     Some(CanaryPool { version: canary.number.clone(), up_since: None, deleting: false, failed: None });
                 Ok(Some(self.begin(write, Effect::CanaryMade, fails)))
@@ -186,7 +201,7 @@ impl World {
                 Some(_) => return refused(ErrorClass::Busy, "the node is held by another run"),
                 None => {
                     node.hold = Some((run.to_owned(), node.cordoned, node.autoscaler.clone()));
-                    node.cordoned = true;
+                    node.cordoned |= !header.options.live;
                     node.autoscaler = Some("true".to_owned());
                 }
             },
@@ -256,7 +271,33 @@ impl World {
             created: None,
             tags: request.tags.clone(),
         });
-        self.begin(self.pace.write, Effect::SnapshotMade, fails)
+        self.begin(self.pace.snapshot, Effect::SnapshotMade, fails)
+    }
+
+    /// Freezes the donor, waits for the snapshot, and thaws it. A snapshot that takes longer than the freeze is not of frozen file systems.
+    fn live_snapshot(&mut self, request: &SnapshotRequest, header: &Header, fails: Option<Failure>) -> Accepted {
+        let Some(node) = self.donor_node() else { return refused(ErrorClass::NotFound, "no such node") };
+        let (is_held, is_cordoned) = (node.autoscaler.is_some(), node.cordoned);
+        let was_cordoned = node.hold.as_ref().is_some_and(|(_, cordoned, _)| *cordoned);
+        self.require(is_held, "the donor was frozen while the autoscaler could remove it");
+        self.require(is_cordoned == was_cordoned, "a donor that keeps running was cordoned");
+        self.maybe_frozen = true;
+        let failure = fails.clone();
+        self.snapshot(request, header, fails);
+        let in_time = self.pace.snapshot <= FREEZE_WINDOW;
+        let end = if in_time { FreezeEnd::Requested } else { FreezeEnd::WindowOver };
+        let frozen = self.pace.snapshot.min(FREEZE_WINDOW);
+        self.sleep(frozen);
+        let resets = header.donor.has_first_boot || self.donor_node().is_some_and(|node| node.first_boot);
+        self.snapshot_is_good = in_time && resets;
+        let frozen_ms = u64::try_from(frozen.as_millis()).unwrap();
+        let freeze = FreezeReport { run: "r1".to_owned(), file_systems: vec!["/".to_owned()], frozen_ms, end };
+        self.freeze = ThawReport { thawed: Vec::new(), freeze: Some(freeze) };
+        self.maybe_frozen = false;
+        match failure {
+            Some(failure) => refused(failure.class, &failure.message),
+            None => Ok(None),
+        }
     }
 
     fn publish(&mut self, publication: &Publication, mut fails: Option<Failure>) -> Accepted {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_types::{
     DefinitionName, Failure, Gallery, ImageDefinition, ImageSource, ImageVersion, Pool, PowerState, Protection,
-    Snapshot, VersionNumber,
+    Snapshot, ThawReport, VersionNumber,
 };
 
 pub(crate) use others::{CreatedInstance, machine, node, node_name};
@@ -97,6 +97,7 @@ pub(crate) struct Operation {
 pub(crate) struct Pace {
     pub(crate) power: Duration,
     pub(crate) write: Duration,
+    pub(crate) snapshot: Duration,
     pub(crate) publish: Duration,
     pub(crate) join: Duration,
 }
@@ -106,6 +107,7 @@ impl Pace {
     pub(crate) const USUAL: Self = Self {
         power: Duration::from_secs(152),
         write: Duration::from_secs(13),
+        snapshot: Duration::from_secs(6),
         publish: Duration::from_secs(5_291),
         join: Duration::from_mins(1),
     };
@@ -113,11 +115,17 @@ impl Pace {
     pub(crate) const QUICK: Self = Self {
         power: Duration::from_secs(4),
         write: Duration::from_secs(1),
+        snapshot: Duration::from_secs(1),
         publish: Duration::from_mins(5),
         join: Duration::from_mins(1),
     };
-    pub(crate) const INSTANT: Self =
-        Self { power: Duration::ZERO, write: Duration::ZERO, publish: Duration::ZERO, join: Duration::ZERO };
+    pub(crate) const INSTANT: Self = Self {
+        power: Duration::ZERO,
+        write: Duration::ZERO,
+        snapshot: Duration::ZERO,
+        publish: Duration::ZERO,
+        join: Duration::ZERO,
+    };
 }
 
 /// The state of Azure and the cluster.
@@ -130,6 +138,8 @@ pub(crate) struct World {
     pub(crate) etag: u64,
     /// The recipe has the custom data that bootstraps a node of the old image.
     pub(crate) bootstraps: bool,
+    /// Clones join only by running the recipe.
+    pub(crate) needs_recipe: bool,
     pub(crate) machines: BTreeMap<u32, Machine>,
     pub(crate) nodes: BTreeMap<String, Node>,
     pub(crate) gallery: Option<Gallery>,
@@ -137,8 +147,12 @@ pub(crate) struct World {
     pub(crate) definition_name: DefinitionName,
     pub(crate) versions: BTreeMap<VersionNumber, Version>,
     pub(crate) snapshot: Option<Snapshot>,
-    /// The snapshot was created while the donor was off, and contains the first-boot unit.
+    /// The snapshot was created while the donor was off or frozen, and contains the first-boot unit.
     pub(crate) snapshot_is_good: bool,
+    /// The donor's file systems were frozen, and nobody has verified that they are thawed.
+    pub(crate) maybe_frozen: bool,
+    /// The report of the last freeze.
+    pub(crate) freeze: ThawReport,
     pub(crate) canary: Option<CanaryPool>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) saved: bool,
@@ -147,6 +161,8 @@ pub(crate) struct World {
     pub(crate) zones: bool,
     /// Clones of the donor's disk do not boot.
     pub(crate) bad_disk: bool,
+    /// The canary's network reaches the API server.
+    pub(crate) canary_registers: bool,
     pub(crate) needs_canary: bool,
     pub(crate) created: Vec<CreatedInstance>,
     pub(crate) additions: u32,

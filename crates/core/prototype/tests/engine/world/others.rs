@@ -27,12 +27,14 @@ impl World {
             };
             let old = matches!(self.pool.recipe.image, ImageSource::Marketplace(_));
             let known = version.as_ref().and_then(|number| self.versions.get(number));
+            let bootstraps = self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script);
             let (tested, joined) = match known {
                 // A run without a canary includes untested versions.
-                Some(version) => (version.tested || !self.needs_canary, version.joins || !self.needs_canary),
-                None => {
-                    (old, old && self.bootstraps && self.pool.recipe.extensions.iter().any(Extension::is_custom_script))
+                Some(version) => {
+                    let joins = version.joins && (bootstraps || !self.needs_recipe);
+                    (version.tested || !self.needs_canary, joins || !self.needs_canary)
                 }
+                None => (old, old && bootstraps),
             };
             let runs = match version.clone() {
                 Some(number) => ImageSource::ExactVersion(self.definition_name.clone(), number),

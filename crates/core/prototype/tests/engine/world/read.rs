@@ -84,11 +84,15 @@ impl World {
     fn canary_view(&mut self) -> Option<CanaryView> {
         let canary = self.canary.as_ref()?;
         let joined = canary.up_since.is_some_and(|at| self.passed(at, self.pace.join));
-        let ready = joined && self.versions.get(&canary.version).is_some_and(|version| version.joins);
+        let ready =
+            joined && self.canary_registers && self.versions.get(&canary.version).is_some_and(|version| version.joins);
+        let join = jiff::SignedDuration::try_from(self.pace.join).unwrap();
         let view = CanaryView {
             deleting: canary.deleting,
             failed: canary.failed.clone(),
             ready,
+            booted: canary.up_since.is_some(),
+            registered: canary.up_since.filter(|_| joined && self.canary_registers).map(|at| at + join),
             pending: "its node did not register".to_owned(),
         };
         if ready && let Some(version) = self.versions.get_mut(&self.canary.as_ref()?.version) {
@@ -104,6 +108,7 @@ fn instance(id: u32, machine: &Machine) -> Instance {
         node_name: machine.node.clone(),
         vm_id: machine.vm_id.clone(),
         power: machine.power,
+        agent_ready: machine.up_since.is_some(),
         provisioning: Provisioning::Succeeded,
         protection: machine.protection,
         runs: machine.runs.clone(),

@@ -5,7 +5,7 @@ mod timeline;
 
 use std::fmt::Write as _;
 
-use kiln_boot_analysis::svg::escape;
+use kiln_types::xml::escape;
 
 use super::outcome::{Boot, Outcome};
 use super::report::duration;

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use kiln_types::hash::fnv1a_64;
+
 const MAGIC: u32 = 0xED0C_DAED;
 const VERSION: u32 = 2;
 const PAGE_HEAD: usize = 16;
@@ -128,15 +130,10 @@ struct Meta {
 fn meta(bytes: &[u8], page: usize) -> Option<Meta> {
     let meta = bytes.get(page + PAGE_HEAD..page + PAGE_HEAD + 64)?;
     let is_valid =
-        word(meta, 0) == Ok(MAGIC) && word(meta, 4) == Ok(VERSION) && long(meta, 56) == Ok(checksum(&meta[..56]));
+        word(meta, 0) == Ok(MAGIC) && word(meta, 4) == Ok(VERSION) && long(meta, 56) == Ok(fnv1a_64(&meta[..56]));
     let page_size = usize::try_from(word(meta, 8).ok()?).ok()?;
     (is_valid && page_size.is_power_of_two()).then_some(())?;
     Some(Meta { page_size, root: long(meta, 16).ok()?, transaction: long(meta, 48).ok()? })
-}
-
-/// FNV-1a.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], BadDatabase> {

@@ -96,6 +96,7 @@ pub fn inspect(node: &Node) -> Result<Inspection, IdentityError> {
         disk: DiskUse { size_bytes: disk.size, used_bytes: disk.used },
         fstab: parse_fstab(&text_of(root, FSTAB)?),
         join_credential: join::credential(root)?.unwrap_or_else(unknown),
+        recipe_runners: join::recipe_runners(root)?,
         custom_data: custom_data(root)?,
         literal_host_names: machine_lines::host_names(root, &host_name)?,
         static_addresses: machine_lines::addresses(root)?,

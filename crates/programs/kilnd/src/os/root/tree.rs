@@ -78,7 +78,7 @@ impl Root {
 }
 
 /// The mount point in a line of `mountinfo`, where special characters are escaped as octal numbers.
-fn mount_point(line: &str) -> Option<String> {
+pub(crate) fn mount_point(line: &str) -> Option<String> {
     let field = line.split(' ').nth(4)?;
     let mut text = Vec::with_capacity(field.len());
     let mut bytes = field.bytes();

@@ -3,6 +3,7 @@
 mod job;
 #[cfg(test)]
 mod tests;
+mod transient;
 mod wire;
 
 use std::io;
