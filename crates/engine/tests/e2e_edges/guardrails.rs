@@ -61,11 +61,12 @@ async fn locked_resource_fails_the_step_at_once_and_for_good() {
 async fn tags_reach_everything_that_a_policy_checks() {
     let mut builder = WorldBuilder::quick();
     builder.spec.required_tags = vec!["costCenter".into()];
-    let world = builder.start().await;
+    let world = builder.clone().start().await;
     let report = run(&world, &request(1)).await;
     let RunEnd::Closed(Outcome::Failed { step, failure }) = &report.end else { panic!("{}", report.end) };
     assert_eq!((*step, failure.class), (Step::Gallery, ErrorClass::Policy), "{failure:?}");
 
+    let world = builder.start().await;
     let mut tagged = request(1);
     tagged.options.tags = Tags::from([("costCenter".to_owned(), "42".to_owned())]);
     assert_completed(&run(&world, &tagged).await);
@@ -104,4 +105,14 @@ async fn snapshot_version_and_canary_keep_the_keys_of_the_donor() {
     let canary = world.wire.body("PUT", "/kiln-canary-");
     let os_disk = &canary["properties"]["virtualMachineProfile"]["storageProfile"]["osDisk"];
     assert_eq!(os_disk["managedDisk"]["diskEncryptionSet"]["id"], SET);
+}
+
+#[tokio::test(start_paused = true)]
+async fn role_with_exactly_the_listed_actions_completes_a_run() {
+    let mut builder = WorldBuilder::quick();
+    builder.spec.clients[0].actions = kiln_azure::role::ACTIONS.map(|need| need.action.to_owned()).into();
+    let world = builder.start().await;
+    assert_completed(&run(&world, &request(1)).await);
+    let denied: Vec<_> = world.wire.requests().into_iter().filter(|(_, _, status)| *status == 403).collect();
+    assert_eq!(denied, []);
 }
