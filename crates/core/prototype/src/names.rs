@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use kiln_types::{
-    BadName, DefinitionIdentity, DefinitionName, Gallery, GalleryName, PoolName, SnapshotName, VersionNumber,
+    BadName, DefinitionIdentity, DefinitionName, Gallery, GalleryName, PoolName, SnapshotName, Tags, VersionNumber,
 };
 
 /// The publisher of every image definition that kiln creates.
@@ -24,6 +24,7 @@ pub fn new_gallery(resource_group: &str, location: &str) -> Result<Gallery, BadN
         name: gallery(resource_group)?,
         location: location.to_owned(),
         description: GALLERY_DESCRIPTION.to_owned(),
+        tags: Tags::new(),
     })
 }
 

@@ -13,7 +13,7 @@ use kiln_types::{ImageVersion, Inspection, NodeName, Tags, VersionNumber};
 use serde::Serialize;
 
 pub(crate) use tags::MAX_NAME;
-pub use tags::{MAX_TAGS, MAX_VALUE, check_tags, merge_tags, parse_tag, shorten};
+pub use tags::{MAX_TAGS, MAX_VALUE, check_tags, merge_tags, parse_tag, shorten, users_tags};
 
 /// The format of kamino's `BuiltAt`, in UTC. For reading, any number of decimals is accepted.
 const BUILT_AT_FORMAT: &str = "%Y-%m-%d %H:%M:%S.%6f";

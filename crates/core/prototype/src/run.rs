@@ -62,9 +62,9 @@ pub struct RunOptions {
     pub new_nodes: u32,
     /// Replicas of the version per region; by default derived from the pool's size.
     pub replicas: Option<u32>,
-    /// The resource id of the version's disk encryption set.
+    /// The resource id of the version's disk encryption set; by default the donor's.
     pub disk_encryption_set: Option<String>,
-    /// Tags for the snapshot and the version, in addition to the run's own.
+    /// Tags for everything that the run creates, in addition to its own.
     pub tags: Tags,
     /// The extensions whose protected settings were given. Only a rollback needs the settings, so they are not kept.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -110,6 +110,9 @@ pub struct Donor {
     /// The id in the firmware. A different machine with the same node name is not the donor.
     pub vm_id: String,
     pub os_disk: String,
+    /// The disk encryption set of its OS disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_set: Option<String>,
     /// Whether it already has the unit that resets a clone's identity at first boot.
     pub has_first_boot: bool,
 }

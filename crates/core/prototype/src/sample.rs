@@ -2,7 +2,7 @@
 
 use kiln_types::{
     Architecture, CustomData, DefinitionName, DiskUse, Extension, FirstBootUnit, Generation, ImageDefinition,
-    ImageSource, ImageVersion, Inspection, Instance, JoinCredential, MarketplaceImage, Node, NodeSystem,
+    ImageFeatures, ImageSource, ImageVersion, Inspection, Instance, JoinCredential, MarketplaceImage, Node, NodeSystem,
     OperatingSystem, Orchestration, OsDisk, Pool, PowerState, Protection, Provisioning, Readiness, Recipe,
     RecipeRunner, RegionProgress, SecretBytes, SecurityType, Tags, UpgradeMode, VersionNumber, VersionState,
     node_name_of, parse_fstab,
@@ -40,6 +40,7 @@ pub(crate) fn pool() -> Pool {
         ephemeral_os_disk: false,
         plan: None,
         security_type: SecurityType::Standard,
+        nvme: None,
         recipe: Recipe { image: marketplace(), extensions: vec![script()] },
     }
 }
@@ -83,6 +84,7 @@ pub(crate) fn definition() -> ImageDefinition {
         generation: Generation::V1,
         architecture: Architecture::X64,
         security_type: SecurityType::Standard,
+        features: ImageFeatures::default(),
         identity: names::definition_identity(GROUP, &pool().name),
         plan: None,
         tags: Tags::new(),
@@ -95,6 +97,9 @@ pub(crate) fn disk() -> OsDisk {
         generation: Generation::V1,
         architecture: Architecture::X64,
         security_type: SecurityType::Standard,
+        features: ImageFeatures::default(),
+        encryption_set: None,
+        encrypted_by_extension: false,
         size_gib: Some(30),
     }
 }

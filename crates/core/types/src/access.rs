@@ -72,6 +72,16 @@ pub struct Linked {
     pub resource: String,
 }
 
+/// A lock on a resource or on something above it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    pub name: String,
+    /// As the cloud writes it: `CanNotDelete`, `ReadOnly`.
+    pub level: String,
+    /// The id of what is locked.
+    pub scope: String,
+}
+
 /// Whether a needed action is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -15,6 +15,10 @@ pub enum ErrorClass {
     /// The caller is authenticated but not allowed.
     Permission,
     Authentication,
+    /// A lock prevents it, until a person removes the lock.
+    Locked,
+    /// A policy of the organization prevents it.
+    Policy,
     Throttled,
     /// A limit of the subscription that a person must raise.
     Quota,
@@ -33,6 +37,17 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
+    /// What a person can do about it, for a `hint:` line.
+    pub fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::Locked => Some("remove the lock that the message names, then run the command again"),
+            Self::Policy => Some(
+                "the message names the policy; tags that it requires can be set with `--tags`, anything else needs an exemption",
+            ),
+            _ => None,
+        }
+    }
+
     /// Whether the same request may succeed later without anyone changing anything.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Busy | Self::Preempted | Self::Throttled | Self::Capacity | Self::Transient)

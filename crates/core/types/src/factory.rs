@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::access::{AccessScope, Grant, Linked, Need};
+use crate::access::{AccessScope, Grant, Linked, Lock, Need};
 use crate::canary::{Canary, CanaryName};
 use crate::error::FactoryError;
 use crate::image::{DefinitionName, Gallery, ImageDefinition, ImageVersion, Publication};
@@ -37,6 +37,11 @@ pub trait Factory: Send + Sync {
 
     /// The resources that a pool's recipe refers to and whose use requires another permission.
     fn linked(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Linked>, Self::Error>> + Send;
+
+    /// The locks that apply to a pool: its own, and those above it. A cloud without locks has none.
+    fn locks(&self, _pool: &PoolName) -> impl Future<Output = Result<Vec<Lock>, Self::Error>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
 
     /// Lists all pools.
     fn pools(&self) -> impl Future<Output = Result<Vec<Pool>, Self::Error>> + Send;

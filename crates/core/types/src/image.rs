@@ -15,6 +15,8 @@ pub struct Gallery {
     pub name: GalleryName,
     pub location: String,
     pub description: String,
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
 }
 
 /// The name of an image definition: its gallery and its name there.
@@ -24,7 +26,7 @@ pub struct DefinitionName {
     pub definition: String,
 }
 
-/// An image definition. Generation, architecture and security type cannot change after its creation.
+/// An image definition. Generation, architecture, security type and features cannot change after its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageDefinition {
     pub name: DefinitionName,
@@ -32,9 +34,56 @@ pub struct ImageDefinition {
     pub generation: Generation,
     pub architecture: Architecture,
     pub security_type: SecurityType,
+    #[serde(default, skip_serializing_if = "ImageFeatures::is_unknown")]
+    pub features: ImageFeatures,
     pub identity: DefinitionIdentity,
     pub plan: Option<Plan>,
     pub tags: Tags,
+}
+
+/// What the machines of an image may use besides its generation, architecture and security type. As these, it cannot change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageFeatures {
+    /// `SCSI` and `NVMe`, as Azure writes them. Where there is none, Azure assumes `SCSI`.
+    pub disk_controllers: Vec<String>,
+    pub accelerated_networking: Option<bool>,
+}
+
+impl ImageFeatures {
+    /// The name of the newer disk controller. Recent sizes have no other.
+    const NVME: &str = "NVMe";
+
+    /// Parses Azure's list of disk controllers, such as `SCSI, NVMe`.
+    pub fn new(disk_controllers: Option<&str>, accelerated_networking: Option<bool>) -> Self {
+        let names = disk_controllers.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
+        Self { disk_controllers: names.map(str::to_owned).collect(), accelerated_networking }
+    }
+
+    /// The same features, and NVMe. Where no controller is known, SCSI is one, too.
+    #[must_use]
+    pub fn with_nvme(mut self) -> Self {
+        if self.disk_controllers.is_empty() {
+            self.disk_controllers.push("SCSI".to_owned());
+        }
+        if !self.has_nvme() {
+            self.disk_controllers.push(Self::NVME.to_owned());
+        }
+        self
+    }
+
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a machine with an NVMe disk controller can boot the image.
+    pub fn has_nvme(&self) -> bool {
+        self.disk_controllers.iter().any(|name| name.eq_ignore_ascii_case(Self::NVME))
+    }
+
+    /// Whether the image boots with an NVMe disk controller only.
+    pub fn is_nvme_only(&self) -> bool {
+        self.has_nvme() && self.disk_controllers.len() == 1
+    }
 }
 
 /// Publisher, offer and SKU of an image definition, unique in its gallery.

@@ -41,7 +41,7 @@ mod taint;
 mod version;
 pub mod xml;
 
-pub use access::{AccessScope, Allowance, Grant, Linked, Need, NeededFor, allowances};
+pub use access::{AccessScope, Allowance, Grant, Linked, Lock, Need, NeededFor, allowances};
 pub use canary::{Canary, CanaryBootstrap, CanaryName};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
@@ -49,8 +49,8 @@ pub use factory::Factory;
 pub use freeze::{FREEZE_WINDOW, FreezeEnd, FreezeReport, THAW_TIMER, ThawReport};
 pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
-    Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageVersion, Publication,
-    RegionProgress, SecurityType, Storage, VersionState, same_region,
+    Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageFeatures,
+    ImageVersion, Publication, RegionProgress, SecurityType, Storage, VersionState, same_region,
 };
 pub use image_catalog::{ImageCatalog, PublishedVersion};
 pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, SecretPlace};

@@ -33,6 +33,8 @@ pub struct Pool {
     pub ephemeral_os_disk: bool,
     pub plan: Option<Plan>,
     pub security_type: SecurityType,
+    /// Whether its machines have an NVMe disk controller, if the cloud reports it.
+    pub nvme: Option<bool>,
     pub recipe: Recipe,
 }
 

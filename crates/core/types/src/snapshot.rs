@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Architecture, Generation, SecurityType};
+use crate::image::{Architecture, Generation, ImageFeatures, SecurityType};
 use crate::name::SnapshotName;
 use crate::pool::Provisioning;
 use crate::tags::Tags;
@@ -14,6 +14,11 @@ pub struct OsDisk {
     pub generation: Generation,
     pub architecture: Architecture,
     pub security_type: SecurityType,
+    pub features: ImageFeatures,
+    /// The resource id of the disk encryption set with the customer-managed key, if it has one.
+    pub encryption_set: Option<String>,
+    /// Whether its file system is encrypted by the cloud's extension (Azure Disk Encryption).
+    pub encrypted_by_extension: bool,
     pub size_gib: Option<u32>,
 }
 
@@ -25,6 +30,9 @@ pub struct SnapshotRequest {
     pub location: String,
     /// The resource id of the disk.
     pub disk: String,
+    /// The resource id of the disk encryption set. A copy of a disk must have the keys of the disk.
+    #[serde(default)]
+    pub encryption_set: Option<String>,
     pub tags: Tags,
 }
 

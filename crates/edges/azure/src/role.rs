@@ -6,6 +6,8 @@ pub(crate) const JOIN_SUBNET: &str = "Microsoft.Network/virtualNetworks/subnets/
 pub(crate) const JOIN_SECURITY_GROUP: &str = "Microsoft.Network/networkSecurityGroups/join/action";
 pub(crate) const JOIN_BACKEND_POOL: &str = "Microsoft.Network/loadBalancers/backendAddressPools/join/action";
 pub(crate) const READ_LOAD_BALANCER: &str = "Microsoft.Network/loadBalancers/read";
+pub(crate) const JOIN_APPLICATION_GROUP: &str =
+    "Microsoft.Network/applicationSecurityGroups/joinIpConfiguration/action";
 pub(crate) const ASSIGN_IDENTITY: &str = "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action";
 
 const fn always(action: &'static str, needed_to: &'static str) -> Need {
@@ -21,7 +23,7 @@ const fn only(what: &'static str, action: &'static str, needed_to: &'static str)
 }
 
 /// All actions, by resource. A custom role with exactly these `actions` is sufficient.
-pub const ACTIONS: [Need; 31] = [
+pub const ACTIONS: [Need; 35] = [
     always("Microsoft.Compute/galleries/read", "find the gallery"),
     always("Microsoft.Compute/galleries/write", "create the gallery"),
     always("Microsoft.Compute/galleries/images/read", "find the pool's image definition"),
@@ -42,7 +44,14 @@ pub const ACTIONS: [Need; 31] = [
     always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action", "stop the donor"),
     always("Microsoft.Compute/virtualMachineScaleSets/virtualMachines/start/action", "start the donor"),
     always("Microsoft.Compute/virtualMachineScaleSets/extensions/delete", "remove the script extension from the model"),
-    always("Microsoft.Compute/locations/operations/read", "poll long-running operations"),
+    always("Microsoft.Compute/locations/operations/read", "poll operations on the pool and the canary"),
+    always("Microsoft.Compute/locations/diskOperations/read", "poll operations on the snapshot"),
+    always("Microsoft.Compute/locations/capsOperations/read", "poll operations on gallery, definition and versions"),
+    only(
+        "the check for locks",
+        "Microsoft.Authorization/locks/read",
+        "find locks before the run, instead of failing at them",
+    ),
     only("refresh", "Microsoft.Compute/virtualMachineScaleSets/delete/action", "delete nodes that run an old version"),
     only(
         "--deallocate",
@@ -60,13 +69,17 @@ pub const ACTIONS: [Need; 31] = [
         "restore the script extension in the model",
     ),
     only(
-        "--disk-encryption-set",
+        "customer-managed keys",
         "Microsoft.Compute/diskEncryptionSets/read",
         "encrypt image replicas with your own keys",
     ),
     linked(READ_LOAD_BALANCER, "find out which of its pools the canary needs for outbound access"),
     linked(JOIN_SUBNET, "change a model with machines in the subnet, and create the canary there"),
     linked(JOIN_SECURITY_GROUP, "change a model with machines in the security group"),
+    linked(
+        JOIN_APPLICATION_GROUP,
+        "change a model with machines in the application security group, and create the canary there",
+    ),
     linked(JOIN_BACKEND_POOL, "change a model with machines behind the load balancer"),
     linked(ASSIGN_IDENTITY, "change a model with machines that have the identity"),
 ];

@@ -80,6 +80,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &RunRequest, inspec
             kamino_jobs: &[],
             kured_locks: &[],
             missing_permissions: &[],
+            locks: Ok(&[]),
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
         },

@@ -6,9 +6,9 @@ use kiln_prototype::join::choose_join;
 use kiln_prototype::latest::version_of;
 use kiln_prototype::names;
 use kiln_prototype::preflight::{DefinitionChoice, DefinitionRequirements, choose_definition, new_definition};
-use kiln_prototype::provenance::{Provenance, ancestors_of, merge_tags};
+use kiln_prototype::provenance::{Provenance, ancestors_of, merge_tags, users_tags};
 use kiln_prototype::run::{Donor, Header, RunId, RunOptions, Schema};
-use kiln_types::{CanaryName, Factory, ImageDefinition, Node};
+use kiln_types::{CanaryName, Factory, Gallery, ImageDefinition, Node, Tags};
 
 use super::PreflightFacts;
 use crate::context::Context;
@@ -34,7 +34,8 @@ impl PreflightFacts {
         let disk = self.disk.as_ref().ok_or_else(unread)?;
         let inspection = self.inspection.as_ref().map_err(|_| unread())?;
         let started = context.now();
-        let definition = self.definition(context, DefinitionRequirements::new(disk, pool)).ok_or_else(unread)?;
+        let definition =
+            self.definition(context, DefinitionRequirements::new(disk, pool), &options.tags).ok_or_else(unread)?;
         let ancestors = version_of(&instance.runs, &definition.name).map(|own| ancestors_of(own, &self.versions));
         let provenance = Provenance::new(
             node.name.as_str(),
@@ -53,6 +54,7 @@ impl PreflightFacts {
                 instance: instance.id.clone(),
                 vm_id: instance.vm_id.clone(),
                 os_disk: disk.id.clone(),
+                encryption_set: disk.encryption_set.clone(),
                 // Without a recorded VM id the unit cannot recognise a clone and would keep the donor's identity on it.
                 has_first_boot: inspection.first_boot_unit.as_ref().is_some_and(|unit| !unit.recorded_vm_id.is_empty()),
             },
@@ -62,7 +64,10 @@ impl PreflightFacts {
             options: options.clone(),
             join: choose_join(options.join, inspection, pool).map_err(|_| unread())?,
             replicas: replicas(grown, options.replicas),
-            gallery: names::new_gallery(&context.resource_group, &pool.location)?,
+            gallery: Gallery {
+                tags: users_tags(&options.tags),
+                ..names::new_gallery(&context.resource_group, &pool.location)?
+            },
             definition,
             snapshot: names::snapshot(&pool.name)?,
             canary: CanaryName::from_run(run.as_str())?,
@@ -71,12 +76,18 @@ impl PreflightFacts {
         })
     }
 
-    fn definition<F: Factory>(&self, context: &Context<F>, wanted: DefinitionRequirements) -> Option<ImageDefinition> {
+    fn definition<F: Factory>(
+        &self,
+        context: &Context<F>,
+        wanted: DefinitionRequirements,
+        tags: &Tags,
+    ) -> Option<ImageDefinition> {
         match choose_definition(&self.definition_name, &wanted, &self.definitions, &self.pool.recipe.image) {
             DefinitionChoice::Use(definition) => Some(definition.clone()),
             DefinitionChoice::Create(name) => {
                 let identity = names::definition_identity(&context.resource_group, &self.pool.name);
-                Some(new_definition(&self.definition_name, name, wanted, &self.pool.location, identity))
+                let new = new_definition(&self.definition_name, name, wanted, &self.pool.location, identity);
+                Some(ImageDefinition { tags: users_tags(tags), ..new })
             }
             DefinitionChoice::Taken(_) => None,
         }

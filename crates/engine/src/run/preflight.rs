@@ -11,8 +11,8 @@ use kiln_prototype::preflight::{
 };
 use kiln_prototype::run::{RunId, RunOptions};
 use kiln_types::{
-    CanaryBootstrap, DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Node,
-    NodeName, OsDisk, Pool,
+    CanaryBootstrap, DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Lock,
+    Node, NodeName, OsDisk, Pool,
 };
 
 use super::InstanceRef;
@@ -71,6 +71,7 @@ impl PreflightFacts {
             kamino_jobs: kamino_jobs.iter().map(ToString::to_string).collect(),
             kured_locks: kured_locks(context, &missing_permissions).await?,
             missing_permissions,
+            locks: locks(context, &pool).await?,
             original_saved: original_saved(context, &pool, &definition_name).await?,
             contents: contents(context, &pool, &definitions).await?,
         };
@@ -135,6 +136,7 @@ impl PreflightFacts {
             kamino_jobs: &surroundings.kamino_jobs,
             kured_locks: &surroundings.kured_locks,
             missing_permissions: &surroundings.missing_permissions,
+            locks: surroundings.locks.as_deref().map_err(String::as_str),
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
         })
@@ -156,6 +158,8 @@ struct Surroundings {
     kamino_jobs: Vec<String>,
     kured_locks: Vec<String>,
     missing_permissions: Vec<String>,
+    /// The pool's locks, or why they could not be read.
+    locks: Result<Vec<Lock>, String>,
     original_saved: bool,
     contents: Vec<VersionFacts>,
 }
@@ -210,6 +214,15 @@ async fn kured_locks<F: Factory>(context: &Context<F>, missing: &[String]) -> Re
     match context.cluster.kured_locks().await {
         Err(error) if error.is_forbidden() && !missing.is_empty() => Ok(Vec::new()),
         locks => Ok(locks?.iter().map(ToString::to_string).collect()),
+    }
+}
+
+/// The locks that apply to the pool. A role that may not read them is no reason to refuse the run.
+async fn locks<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Result<Vec<Lock>, String>, Error> {
+    match context.factory.locks(&pool.name).await {
+        Ok(locks) => Ok(Ok(locks)),
+        Err(error) if error.permission() => Ok(Err(error.to_string())),
+        Err(error) => Err(Error::cloud(format!("read the locks of `{}`", pool.name))(error)),
     }
 }
 

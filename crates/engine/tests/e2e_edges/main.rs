@@ -5,6 +5,7 @@ mod canary;
 mod clones;
 mod crash;
 mod failing;
+mod guardrails;
 mod journal;
 mod large;
 mod life;

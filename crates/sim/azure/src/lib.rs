@@ -21,6 +21,7 @@ mod wire;
 mod world;
 mod yaml;
 
+pub use arm::guardrails::{Lock, LockLevel};
 pub use clock::Speed;
 pub use compute::community::{CommunityImage, CommunityVersion};
 pub use control::ControlError;

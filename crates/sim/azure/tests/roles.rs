@@ -90,16 +90,19 @@ fn each_action_on_scale_sets_and_their_instances_can_be_denied() {
 
 #[test]
 fn reading_the_status_of_an_operation_can_be_denied() {
-    let path = |sim: &Sim| {
+    let path = |sim: &Sim, list: &str| {
         format!(
-            "/subscriptions/{}/providers/Microsoft.Compute/locations/westus2/operations/1?api-version={COMPUTE}",
+            "/subscriptions/{}/providers/Microsoft.Compute/locations/westus2/{list}/1?api-version={COMPUTE}",
             sim.spec().subscription_id
         )
     };
-    let status =
-        |sim: &Sim| arm(sim, "GET", &path(sim), &[("authorization", &format!("Bearer {}", token(sim)))], "").status;
-    assert_eq!(status(&without("Microsoft.Compute/locations/operations/read")), 403);
-    assert_eq!(status(&without("Microsoft.Nothing/*")), 404);
+    let status = |sim: &Sim, list: &str| {
+        arm(sim, "GET", &path(sim, list), &[("authorization", &format!("Bearer {}", token(sim)))], "").status
+    };
+    for list in ["operations", "DiskOperations", "capsOperations"] {
+        assert_eq!(status(&without(&format!("Microsoft.Compute/locations/{list}/read")), list), 403);
+        assert_eq!(status(&without("Microsoft.Nothing/*"), list), 404);
+    }
 }
 
 #[test]
@@ -113,6 +116,7 @@ fn each_linked_action_can_be_denied() {
             "networkSecurityGroup": {"id": linked("Microsoft.Network/networkSecurityGroups/n")},
             "ipConfigurations": [{"name": "ip", "properties": {
                 "subnet": {"id": linked("Microsoft.Network/virtualNetworks/v/subnets/s")},
+                "applicationSecurityGroups": [{"id": linked("Microsoft.Network/applicationSecurityGroups/a")}],
                 "loadBalancerBackendAddressPools": [{"id": linked("Microsoft.Network/loadBalancers/l/backendAddressPools/b")}],
             }}],
         }}]}}},
@@ -121,6 +125,7 @@ fn each_linked_action_can_be_denied() {
     for action in [
         "Microsoft.Network/virtualNetworks/subnets/join/action",
         "Microsoft.Network/networkSecurityGroups/join/action",
+        "Microsoft.Network/applicationSecurityGroups/joinIpConfiguration/action",
         "Microsoft.Network/loadBalancers/backendAddressPools/join/action",
         "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
     ] {

@@ -137,6 +137,7 @@ fn request(run: &Run) -> SnapshotRequest {
         name: run.header.snapshot.clone(),
         location: run.header.definition.location.clone(),
         disk: run.header.donor.os_disk.clone(),
+        encryption_set: run.header.donor.encryption_set.clone(),
         tags,
     }
 }

@@ -12,6 +12,7 @@ use super::{Assessed, Assessment, PUBLISH_TIMEOUT, is_uninterrupted, is_used, ow
 use crate::action::Action;
 use crate::journal::{Memo, Route, Run};
 use crate::observed::Observed;
+use crate::provenance::users_tags;
 use crate::rollback::{self, Fingerprint, RejectedVersion};
 use crate::step::Step;
 
@@ -44,7 +45,7 @@ pub(super) fn publish(run: &Run, observed: &Observed) -> Assessed {
         replicas: header.replicas,
         storage: if unsupported { Storage::Local } else { Storage::ZoneRedundant },
         excluded: true,
-        disk_encryption_set: header.options.disk_encryption_set.clone(),
+        disk_encryption_set: header.options.disk_encryption_set.clone().or(header.donor.encryption_set.clone()),
         // The snapshot may be from an earlier run, so its own tags describe what is on it.
         tags: snapshot.tags.clone(),
     }))))
@@ -84,7 +85,7 @@ pub(super) fn delete_snapshot(run: &Run, observed: &Observed) -> Assessed {
 
 pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
     let create = || {
-        let mut tags = run.header.options.tags.clone();
+        let mut tags = users_tags(&run.header.options.tags);
         tags.insert(CLAIM_TAG.to_owned(), run.id.to_string());
         Assessment::act(Action::CreateCanary(Canary {
             name: run.header.canary.clone(),

@@ -74,6 +74,7 @@ fn plan_of(world: &World) -> Plan {
             kamino_jobs: &[],
             kured_locks: &[],
             missing_permissions: &[],
+            locks: Ok(&[]),
             options: &world.options,
             today: "2026-11-15".parse().unwrap(),
         },

@@ -79,6 +79,8 @@ pub enum BlockerKind {
     /// kured is rebooting a node.
     Kured,
     Permission,
+    /// A lock prevents changes or deletions.
+    Locked,
     PoolOfOne,
     NotInPool,
     NoProviderId,
@@ -115,6 +117,8 @@ pub enum BlockerKind {
     Original,
     /// The protected settings of an extension of the original recipe are not known.
     ProtectedSettings,
+    /// An extension encrypted the file system of the disk with a key of its own.
+    DiskEncryption,
     /// Instance and pool have different security types.
     SecurityDiffers,
     /// No version of this security type can be created from a snapshot.
@@ -146,7 +150,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 40] = [
+const TABLE: [Text; 42] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -210,6 +214,13 @@ const TABLE: [Text; 40] = [
         Never,
         "the run would fail halfway",
         "grant the permissions, then run `kiln prototype check-access`",
+    ),
+    text(
+        Kind::Locked,
+        "locked",
+        Never,
+        "the run could not delete its canary, its snapshot and old versions, or could not change anything",
+        "remove the lock for the run: `az lock delete`",
     ),
     text(
         Kind::PoolOfOne,
@@ -388,6 +399,13 @@ const TABLE: [Text; 40] = [
         "give them with `--protected-settings` or `--protected-settings-secret` (`{}` if there are none), or use `--no-original`",
     ),
     text(
+        Kind::DiskEncryption,
+        "disk-encryption",
+        Never,
+        "a clone could not unlock the copy, whose key belongs to the donor's disk",
+        "use encryption at host or a disk encryption set instead",
+    ),
+    text(
         Kind::SecurityDiffers,
         "security-differs",
         Never,
@@ -412,7 +430,7 @@ const TABLE: [Text; 40] = [
         Kind::Definition,
         "definition",
         Never,
-        "generation, architecture and security type of an image definition cannot change",
+        "generation, architecture, security type and features of an image definition cannot change",
         "delete the definitions that do not match",
     ),
     text(

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kiln_types::{
-    FileLine, ImageVersion, Inspection, JoinMode, OperatingSystem, Orchestration, PowerState, Provisioning,
+    FileLine, ImageVersion, Inspection, JoinMode, Lock, OperatingSystem, Orchestration, PowerState, Provisioning,
     SecurityType, UpgradeMode, VersionState,
 };
 use serde::Serialize;
@@ -37,6 +37,8 @@ pub enum Warning {
     /// The pool is being changed; with the cloud's name of the state.
     PoolBusy(String),
     NoFirstBootUnit,
+    /// The locks could not be read, for this reason.
+    LocksUnread(String),
 }
 
 impl PreflightReport {
@@ -63,6 +65,9 @@ pub fn check(input: PreflightInput<'_>) -> PreflightReport {
     let mut warnings: Vec<Warning> = accepted.into_iter().map(Warning::Accepted).collect();
     if let Provisioning::InProgress(state) = &input.pool.provisioning {
         warnings.push(Warning::PoolBusy(state.clone()));
+    }
+    if let Err(reason) = input.locks {
+        warnings.push(Warning::LocksUnread(reason.to_owned()));
     }
     if input.inspection.is_ok_and(|inspection| inspection.first_boot_unit.is_none()) {
         warnings.push(Warning::NoFirstBootUnit);
@@ -111,13 +116,16 @@ fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         Ok(Ok(JoinMode::Recipe)) => None,
         _ => original,
     };
-    let (jobs, locks, missing) = (input.kamino_jobs, input.kured_locks, input.missing_permissions);
+    let (jobs, kured, missing) = (input.kamino_jobs, input.kured_locks, input.missing_permissions);
+    let lock = |lock: &Lock| format!("{} lock `{}` on `{}`", lock.level, lock.name, lock.scope);
+    let locks: Vec<String> = input.locks.unwrap_or_default().iter().map(lock).collect();
     let blockers = [
         owner(input).map(|owner| Kind::Managed.found(owner)),
         pause.map(|pause| Kind::Paused.found(format!("the pool is {pause}"))),
         when(!jobs.is_empty(), Kind::Kamino, format!("kamino is running ({})", jobs.join(", "))),
-        when(!locks.is_empty(), Kind::Kured, locks.join(", ")),
+        when(!kured.is_empty(), Kind::Kured, kured.join(", ")),
         when(!missing.is_empty(), Kind::Permission, format!("missing permissions: {}", missing.join(", "))),
+        when(!locks.is_empty(), Kind::Locked, locks.join(", ")),
         original,
         protected_settings(input),
     ];
@@ -234,6 +242,9 @@ fn disk_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         let found = format!("the OS disk of `{}` cannot be read", input.node.name);
         return when(unread, Kind::NoDisk, found).into_iter().collect();
     };
+    if disk.encrypted_by_extension {
+        return vec![Kind::DiskEncryption.found("the OS disk is encrypted with Azure Disk Encryption")];
+    }
     if let SecurityType::Confidential | SecurityType::Other(_) = disk.security_type {
         return vec![Kind::SecurityType.found(format!("the OS disk has security type {:?}", disk.security_type))];
     }
@@ -321,6 +332,9 @@ impl fmt::Display for Warning {
             Self::Accepted(blocker) => write!(f, "accepted: {}: {}", blocker.found, blocker.kind.reason()),
             Self::PoolBusy(state) => {
                 write!(f, "the pool is being changed ({state}); the run waits for it where necessary")
+            }
+            Self::LocksUnread(reason) => {
+                write!(f, "locks could not be read, and the run fails at the first one ({reason})")
             }
             Self::NoFirstBootUnit => {
                 f.write_str("the donor has no first-boot unit; a pod will install it and change nothing else")

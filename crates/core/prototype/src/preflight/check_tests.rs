@@ -25,6 +25,7 @@ struct World {
     kamino: Vec<String>,
     kured: Vec<String>,
     missing: Vec<String>,
+    locks: Result<Vec<Lock>, String>,
     options: RunOptions,
     definition_name: kiln_types::DefinitionName,
 }
@@ -45,6 +46,7 @@ fn world() -> World {
         kamino: Vec::new(),
         kured: Vec::new(),
         missing: Vec::new(),
+        locks: Ok(Vec::new()),
         options: options(),
         definition_name: definition_name(),
     }
@@ -70,6 +72,7 @@ fn report(change: impl FnOnce(&mut World)) -> PreflightReport {
         kamino_jobs: &world.kamino,
         kured_locks: &world.kured,
         missing_permissions: &world.missing,
+        locks: world.locks.as_deref().map_err(String::as_str),
         options: &world.options,
         today: "2026-11-16".parse().unwrap(),
     })
@@ -433,6 +436,41 @@ fn lost_original_recipe_needs_consent() {
     };
     assert_eq!(lost(false).blockers[0].kind, Kind::Original);
     assert!(lost(true).is_clear());
+}
+
+#[test]
+fn locks_block_and_are_named() {
+    let lock = || Lock { name: "keep".into(), level: "CanNotDelete".into(), scope: "/subscriptions/s".into() };
+    let locked = report(|w| w.locks = Ok(vec![lock()]));
+    assert_eq!(locked.blockers[0].kind, Kind::Locked);
+    assert_eq!(locked.blockers[0].found, "CanNotDelete lock `keep` on `/subscriptions/s`");
+}
+
+#[test]
+fn locks_that_cannot_be_read_are_a_warning() {
+    let unread = report(|w| w.locks = Err("403 AuthorizationFailed".into()));
+    assert!(unread.is_clear());
+    assert_eq!(unread.warnings, [Warning::LocksUnread("403 AuthorizationFailed".into())]);
+}
+
+#[test]
+fn disk_encrypted_by_an_extension_blocks() {
+    assert_eq!(blocker(|w| w.disk.as_mut().unwrap().encrypted_by_extension = true), Kind::DiskEncryption);
+    assert!(report(|w| w.disk.as_mut().unwrap().encryption_set = Some("/set".into())).is_clear());
+}
+
+#[test]
+fn definition_without_nvme_blocks_a_pool_with_nvme_only_if_no_other_can_be_created() {
+    let nvme = |w: &mut World| w.pool.size = "Standard_D8s_v6".into();
+    assert!(report(nvme).is_clear(), "a second definition is created");
+    let blocked = report(|w| {
+        nvme(w);
+        let wanted = DefinitionRequirements::new(w.disk.as_ref().unwrap(), &w.pool);
+        let [_, second] = super::super::definition::definition_names(&w.definition_name, &wanted);
+        w.definitions.push(ImageDefinition { name: second, ..w.definitions[0].clone() });
+    });
+    assert_eq!(blocked.blockers[0].kind, Kind::Definition);
+    assert!(blocked.blockers[0].found.contains("no NVMe in its feature DiskControllerTypes"), "{blocked}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Which image definition a run uses.
 //!
-//! Generation, architecture and security type of a definition cannot change, so a pool may need a second definition later.
+//! Generation, architecture, security type and features of a definition cannot change, so a pool may need a second definition later.
 
 use std::fmt;
 
 use kiln_types::{
-    Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, ImageSource, OsDisk, Plan, Pool,
-    SecurityType, Tags,
+    Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, ImageFeatures, ImageSource, OsDisk,
+    Plan, Pool, SecurityType, Tags,
 };
 use serde::Serialize;
 
@@ -21,16 +21,25 @@ pub struct DefinitionRequirements {
     pub generation: Generation,
     pub architecture: Architecture,
     pub security_type: SecurityType,
+    /// The features of a new definition. An existing one may have fewer.
+    pub features: ImageFeatures,
+    /// Whether machines of the pool have no other disk controller than NVMe, or the disk boots with no other.
+    pub needs_nvme: bool,
     pub plan: Option<Plan>,
 }
 
 impl DefinitionRequirements {
     /// The requirements of a donor's disk and its pool.
     pub fn new(disk: &OsDisk, pool: &Pool) -> Self {
+        let needs_nvme = disk.features.is_nvme_only() || pool.nvme.unwrap_or_else(|| is_nvme_only(&pool.size));
+        let features = disk.features.clone();
         Self {
             generation: disk.generation,
             architecture: disk.architecture,
             security_type: disk.security_type.clone(),
+            // The donor runs with this controller, whatever its disk reports.
+            features: if needs_nvme { features.with_nvme() } else { features },
+            needs_nvme,
             plan: pool.plan.clone(),
         }
     }
@@ -50,8 +59,18 @@ impl DefinitionRequirements {
             SecurityType::Confidential => "confidential".to_owned(),
             SecurityType::Other(name) => name.to_ascii_lowercase(),
         };
-        format!("-{generation}{architecture}-{security}")
+        let nvme = if self.needs_nvme { "-nvme" } else { "" };
+        format!("-{generation}{architecture}-{security}{nvme}")
     }
+}
+
+/// Whether machines of a size have only an NVMe disk controller, for clouds that do not report the controller of a pool. These are all
+/// sizes of version 6 and later, and the storage-optimized ones of version 4 and later.
+fn is_nvme_only(size: &str) -> bool {
+    let Some((rest, version)) = size.rsplit_once("_v").or_else(|| size.rsplit_once("_V")) else { return false };
+    let family = rest.split_once('_').map_or(rest, |(_, family)| family);
+    let first = if family.starts_with(['L', 'l']) { 4 } else { 6 };
+    version.parse::<u32>().is_ok_and(|version| version >= first)
 }
 
 /// Why an image definition cannot be used.
@@ -61,6 +80,10 @@ pub enum Mismatch {
     Generation,
     Architecture,
     SecurityType,
+    /// The pool's machines boot with an NVMe disk controller only.
+    DiskController,
+    /// Its machines cannot use the accelerated networking that the donor's disk supports.
+    AcceleratedNetworking,
     /// No version of this security type can be created from a snapshot.
     NoSnapshotSupport(String),
 }
@@ -74,7 +97,11 @@ pub fn mismatches(definition: &ImageDefinition, wanted: &DefinitionRequirements)
     };
     let generation = (definition.generation != wanted.generation).then_some(Mismatch::Generation);
     let architecture = (definition.architecture != wanted.architecture).then_some(Mismatch::Architecture);
-    [generation, architecture, security].into_iter().flatten().collect()
+    let controller = (wanted.needs_nvme && !definition.features.has_nvme()).then_some(Mismatch::DiskController);
+    let forbidden = definition.features.accelerated_networking == Some(false);
+    let network =
+        (forbidden && wanted.features.accelerated_networking == Some(true)).then_some(Mismatch::AcceleratedNetworking);
+    [generation, architecture, security, controller, network].into_iter().flatten().collect()
 }
 
 /// The two possible names of a pool's definition: the first, and one with a suffix for its requirements. Later runs can derive the second
@@ -133,6 +160,7 @@ pub fn new_definition(
         generation: wanted.generation,
         architecture: wanted.architecture,
         security_type: wanted.security_type,
+        features: wanted.features,
         identity,
         plan: wanted.plan,
         tags: Tags::new(),
@@ -145,6 +173,10 @@ impl fmt::Display for Mismatch {
             Self::Generation => f.write_str("different Hyper-V generation"),
             Self::Architecture => f.write_str("different architecture"),
             Self::SecurityType => f.write_str("different security type"),
+            Self::DiskController => {
+                f.write_str("no NVMe in its feature DiskControllerTypes, which the pool's machines need to boot")
+            }
+            Self::AcceleratedNetworking => f.write_str("feature IsAcceleratedNetworkSupported is False"),
             Self::NoSnapshotSupport(name) => write!(f, "security type {name}, which does not support snapshots"),
         }
     }
@@ -183,6 +215,58 @@ mod tests {
         assert_eq!(mismatches(&arm, &wanted()), [Mismatch::Architecture]);
         let trusted = ImageDefinition { security_type: SecurityType::TrustedLaunch, ..definition() };
         assert_eq!(mismatches(&trusted, &wanted()), [Mismatch::SecurityType]);
+    }
+
+    #[test]
+    fn nvme_is_needed_where_the_pool_or_the_disk_has_no_other_controller() {
+        let needs = |size: &str, nvme: Option<bool>, disk_controllers: Option<&str>| {
+            let features = ImageFeatures::new(disk_controllers, None);
+            let pool = Pool { size: size.to_owned(), nvme, ..pool() };
+            DefinitionRequirements::new(&OsDisk { features, ..disk() }, &pool).needs_nvme
+        };
+        for size in ["Standard_D8s_v6", "Standard_E8as_v6", "Standard_D2ads_v7", "Standard_L8s_v4", "standard_d2ps_V6"]
+        {
+            assert!(needs(size, None, Some("SCSI, NVMe")), "{size}");
+        }
+        for size in
+            ["Standard_D2_v3", "Standard_E8bds_v5", "Standard_L8s_v3", "Standard_B2s", "Standard_D2s_vX", "1x512"]
+        {
+            assert!(!needs(size, None, Some("SCSI, NVMe")), "{size}");
+        }
+        assert!(needs("Standard_E8bds_v5", Some(true), None));
+        assert!(!needs("Standard_D8s_v6", Some(false), None), "what Azure reports counts more than the name");
+        assert!(needs("Standard_D2_v3", None, Some("NVMe")));
+        let pool = Pool { nvme: Some(true), ..pool() };
+        assert_eq!(DefinitionRequirements::new(&disk(), &pool).features.disk_controllers, ["SCSI", "NVMe"]);
+    }
+
+    #[test]
+    fn definition_without_nvme_is_a_mismatch_only_where_it_is_needed() {
+        let features = ImageFeatures::new(Some("SCSI, NVMe"), Some(true));
+        let disk = OsDisk { features: features.clone(), ..disk() };
+        let old = DefinitionRequirements::new(&disk, &pool());
+        assert_eq!(mismatches(&definition(), &old), [], "machines with SCSI boot it");
+        let new = DefinitionRequirements::new(&disk, &Pool { size: "Standard_D2s_v6".into(), ..pool() });
+        assert_eq!(mismatches(&definition(), &new), [Mismatch::DiskController]);
+        let definitions = [definition()];
+        let DefinitionChoice::Create(name) = choose_definition(&definition_name(), &new, &definitions, &marketplace())
+        else {
+            panic!("the definition does not match");
+        };
+        assert!(name.definition.ends_with("-v1-standard-nvme"), "{name:?}");
+        let identity = crate::names::definition_identity(GROUP, &pool().name);
+        let created = new_definition(&definition_name(), name, new.clone(), "westus2", identity);
+        assert_eq!(created.features, features);
+        assert_eq!(mismatches(&created, &new), []);
+    }
+
+    #[test]
+    fn definition_that_forbids_accelerated_networking_is_a_mismatch() {
+        let disk = OsDisk { features: ImageFeatures::new(None, Some(true)), ..disk() };
+        let wanted = DefinitionRequirements::new(&disk, &pool());
+        let with = |supported| ImageDefinition { features: ImageFeatures::new(None, supported), ..definition() };
+        assert_eq!(mismatches(&with(Some(false)), &wanted), [Mismatch::AcceleratedNetworking]);
+        assert_eq!(mismatches(&with(None), &wanted), []);
     }
 
     #[test]

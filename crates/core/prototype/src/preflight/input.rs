@@ -1,6 +1,6 @@
 //! The input of the preflight check.
 
-use kiln_types::{DefinitionName, ImageDefinition, ImageVersion, Inspection, Instance, Node, OsDisk, Pool};
+use kiln_types::{DefinitionName, ImageDefinition, ImageVersion, Inspection, Instance, Lock, Node, OsDisk, Pool};
 
 use crate::diff::VersionFacts;
 use crate::run::RunOptions;
@@ -45,6 +45,8 @@ pub struct PreflightInput<'a> {
     /// Locks that kured holds, as text.
     pub kured_locks: &'a [String],
     pub missing_permissions: &'a [String],
+    /// The locks that apply to the pool, or why they could not be read.
+    pub locks: Result<&'a [Lock], &'a str>,
     /// The options of the run, with its consents.
     pub options: &'a RunOptions,
     pub today: jiff::civil::Date,

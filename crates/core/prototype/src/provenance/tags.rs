@@ -39,6 +39,12 @@ pub fn merge_tags(users: &Tags, own: &Tags) -> Result<Tags, Error> {
     Ok(merged)
 }
 
+/// The user's tags for a gallery, an image definition or a canary. Names that kiln reads there are left out.
+pub fn users_tags(users: &Tags) -> Tags {
+    let is_kilns = |name: &str| name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("kiln-"));
+    users.iter().filter(|(name, _)| !is_kilns(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// As much of a text as a tag's value has room for.
 pub fn shorten(text: &str) -> &str {
     text.char_indices().nth(MAX_VALUE).map_or(text, |(end, _)| &text[..end])
@@ -74,6 +80,12 @@ mod tests {
         let merged =
             merge_tags(&tags(&[("builtfrom", "me"), ("team", "ml")]), &tags(&[("BuiltFrom", "node0")])).unwrap();
         assert_eq!(merged, tags(&[("BuiltFrom", "node0"), ("team", "ml")]));
+    }
+
+    #[test]
+    fn users_tags_cannot_pause_a_pool() {
+        let users = tags(&[("costCenter", "42"), ("Kiln-paused", "x"), ("kiln-canary-of", "other"), ("kiln", "y")]);
+        assert_eq!(users_tags(&users), tags(&[("costCenter", "42"), ("kiln", "y")]));
     }
 
     #[test]

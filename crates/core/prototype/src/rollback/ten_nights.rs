@@ -119,6 +119,7 @@ impl Fleet {
                 kamino_jobs: &[],
                 kured_locks: &[],
                 missing_permissions: &[],
+                locks: Ok(&[]),
                 options: &options(),
                 today: day,
             })

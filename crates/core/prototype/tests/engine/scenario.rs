@@ -6,9 +6,10 @@ use kiln_prototype::names;
 use kiln_prototype::run::{Donor, Header, RunOptions, Schema};
 use kiln_types::tags::{BUILT_FROM_TAG, CLAIM_TAG, RECIPE_OF_IMAGE, RECIPE_TAG};
 use kiln_types::{
-    Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageSource, ImageVersion,
-    JoinMode, MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection, Provisioning, Recipe,
-    RegionProgress, SecurityType, Storage, Tags, ThawReport, UpgradeMode, VersionNumber, VersionState,
+    Architecture, CanaryName, DefinitionName, Extension, Generation, ImageDefinition, ImageFeatures, ImageSource,
+    ImageVersion, JoinMode, MarketplaceImage, OperatingSystem, Orchestration, Pool, PowerState, Protection,
+    Provisioning, Recipe, RegionProgress, SecurityType, Storage, Tags, ThawReport, UpgradeMode, VersionNumber,
+    VersionState,
 };
 
 use crate::driver::{Driver, End};
@@ -254,6 +255,7 @@ pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) 
             instance: DONOR.to_string().parse().unwrap(),
             vm_id: format!("vm-{DONOR}"),
             os_disk: format!("/disks/{DONOR}"),
+            encryption_set: None,
             has_first_boot,
         },
         started,
@@ -269,6 +271,7 @@ pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) 
             generation: Generation::V2,
             architecture: Architecture::X64,
             security_type: SecurityType::Standard,
+            features: ImageFeatures::default(),
             identity: names::definition_identity(GROUP, &pool.name),
             plan: None,
             tags: Tags::new(),
@@ -316,6 +319,7 @@ fn pool() -> Pool {
         ephemeral_os_disk: false,
         plan: None,
         security_type: SecurityType::Standard,
+        nvme: None,
         recipe: Recipe { image: ImageSource::Marketplace(market), extensions: vec![script, billing] },
     }
 }

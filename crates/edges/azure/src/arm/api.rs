@@ -21,6 +21,8 @@ pub(crate) enum Api {
     Containers,
     /// Permissions of the caller.
     Authorization,
+    /// Locks.
+    Locks,
 }
 
 impl Api {
@@ -34,6 +36,7 @@ impl Api {
             // This list exists in preview versions only.
             Self::Containers => "2024-04-02-preview",
             Self::Authorization => "2022-04-01",
+            Self::Locks => "2016-09-01",
         }
     }
 }

@@ -101,6 +101,12 @@ fn classify_code(detail: &ErrorDetail) -> Option<ErrorClass> {
     if coded(&["OperationPreempted", "OperationPreemptedByMoreRecentOperation"]) {
         return Some(ErrorClass::Preempted);
     }
+    if coded(&["ScopeLocked"]) {
+        return Some(ErrorClass::Locked);
+    }
+    if coded(&["RequestDisallowedByPolicy"]) {
+        return Some(ErrorClass::Policy);
+    }
     if coded(&["AuthorizationFailed", "LinkedAuthorizationFailed"]) {
         return Some(ErrorClass::Permission);
     }
@@ -151,6 +157,22 @@ mod tests {
             ("Conflict", "A gallery with the name 'g' exists already in resource group 'r'.", ErrorClass::Precondition),
         ] {
             assert_eq!(classify_answer(409, &detail(code, message)), class, "{message}");
+        }
+    }
+
+    /// The message of a lock asks to "try again", as those of busy resources do.
+    #[test]
+    fn locks_and_policies_are_permanent() {
+        let locked = detail(
+            "ScopeLocked",
+            "The scope '/s' cannot perform delete operation because following scope(s) are locked: '/g'. Please remove the lock and try again.",
+        );
+        assert_eq!(classify_answer(409, &locked), ErrorClass::Locked);
+        let denied = detail("RequestDisallowedByPolicy", "Resource 'g' was disallowed by policy.");
+        assert_eq!(classify_answer(403, &denied), ErrorClass::Policy);
+        assert_eq!(classify_failure(&denied), ErrorClass::Policy);
+        for class in [ErrorClass::Locked, ErrorClass::Policy] {
+            assert!(!class.is_retryable() && class.hint().is_some(), "{class:?}");
         }
     }
 

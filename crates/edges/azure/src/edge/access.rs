@@ -1,10 +1,10 @@
 //! Permissions of the caller.
 
-use kiln_types::{AccessScope, Grant, Linked, PoolName};
+use kiln_types::{AccessScope, Grant, Linked, Lock, PoolName};
 
 use super::Azure;
 use crate::arm::{Api, Call, Error, ResourceId};
-use crate::models::access::{PermissionModel, References};
+use crate::models::access::{LockModel, PermissionModel, References};
 
 impl Azure {
     pub(super) async fn list_permissions(&self, scope: &AccessScope) -> Result<Vec<Grant>, Error> {
@@ -16,6 +16,13 @@ impl Azure {
         };
         let granted: Vec<PermissionModel> = self.arm.list(&Call::get(path, Api::Authorization)).await?;
         Ok(granted.into_iter().map(PermissionModel::read).collect())
+    }
+
+    pub(super) async fn list_locks(&self, pool: &PoolName) -> Result<Vec<Lock>, Error> {
+        let id = self.scale_set(pool)?;
+        let path = self.scope.collection("Microsoft.Authorization", "locks");
+        let locks: Vec<LockModel> = self.arm.list(&Call::get(path, Api::Locks)).await?;
+        Ok(locks.into_iter().filter_map(|lock| lock.read(id.as_str())).collect())
     }
 
     pub(super) async fn list_linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {

@@ -2,7 +2,7 @@
 
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
-    ImageVersion, Instance, InstanceId, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName,
+    ImageVersion, Instance, InstanceId, Linked, Lock, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName,
     PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, Snapshot, SnapshotName,
     SnapshotRequest, Tags, VersionNumber,
 };
@@ -24,6 +24,10 @@ impl Factory for Azure {
 
     async fn linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {
         self.list_linked(pool).await
+    }
+
+    async fn locks(&self, pool: &PoolName) -> Result<Vec<Lock>, Error> {
+        self.list_locks(pool).await
     }
 
     async fn pools(&self) -> Result<Vec<Pool>, Error> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kiln_types::{Grant, Linked};
+use kiln_types::{Grant, Linked, Lock};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -22,6 +22,34 @@ pub(crate) struct PermissionModel {
 impl PermissionModel {
     pub(crate) fn read(self) -> Grant {
         Grant { actions: self.actions, not_actions: self.not_actions }
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct LockModel {
+    id: String,
+    name: String,
+    #[serde(default)]
+    properties: LockProperties,
+}
+
+#[derive(Default, Deserialize)]
+struct LockProperties {
+    level: Option<String>,
+}
+
+impl LockModel {
+    /// Converts a lock, if it applies to a resource: the id of a lock begins with what is locked.
+    pub(crate) fn read(self, resource: &str) -> Option<Lock> {
+        let at = self.id.to_ascii_lowercase().rfind("/providers/microsoft.authorization/locks/")?;
+        let scope = &self.id[..at];
+        let applies =
+            format!("{resource}/").to_ascii_lowercase().starts_with(&format!("{scope}/").to_ascii_lowercase());
+        applies.then(|| Lock {
+            name: self.name,
+            level: self.properties.level.unwrap_or_default(),
+            scope: scope.to_owned(),
+        })
     }
 }
 
@@ -46,6 +74,7 @@ fn walk(key: &str, value: &Value, found: &mut BTreeSet<Linked>) {
                 "subnet" => Some(role::JOIN_SUBNET),
                 "networkSecurityGroup" => Some(role::JOIN_SECURITY_GROUP),
                 "loadBalancerBackendAddressPools" => Some(role::JOIN_BACKEND_POOL),
+                "applicationSecurityGroups" => Some(role::JOIN_APPLICATION_GROUP),
                 _ => None,
             };
             let mut link = |action: &str, id: &str| {
@@ -81,7 +110,7 @@ mod tests {
             "properties": {"virtualMachineProfile": {"networkProfile": {"networkInterfaceConfigurations": [
                 {"name": "a", "properties": {
                     "networkSecurityGroup": {"id": "/group"},
-                    "ipConfigurations": [{"properties": {"subnet": {"id": "/subnet"}, "loadBalancerBackendAddressPools": [{"id": "/one"}, {"id": "/two"}]}}]
+                    "ipConfigurations": [{"properties": {"subnet": {"id": "/subnet"}, "applicationSecurityGroups": [{"id": "/asg"}], "loadBalancerBackendAddressPools": [{"id": "/one"}, {"id": "/two"}]}}]
                 }},
                 {"name": "b", "properties": {"ipConfigurations": [{"properties": {"subnet": {"id": "/subnet"}}}]}}
             ]}}}
@@ -90,11 +119,29 @@ mod tests {
         let found: Vec<(String, String)> = references.linked().into_iter().map(|l| (l.action, l.resource)).collect();
         let expected = [
             (role::ASSIGN_IDENTITY, "/identity"),
+            (role::JOIN_APPLICATION_GROUP, "/asg"),
             (role::JOIN_BACKEND_POOL, "/one"),
             (role::JOIN_BACKEND_POOL, "/two"),
             (role::JOIN_SECURITY_GROUP, "/group"),
             (role::JOIN_SUBNET, "/subnet"),
         ];
         assert_eq!(found, expected.map(|(action, id)| (action.to_owned(), id.to_owned())));
+    }
+
+    #[test]
+    fn locks_of_a_pool_and_above_it_apply() {
+        let lock = |scope: &str| -> LockModel {
+            let id = format!("{scope}/providers/Microsoft.Authorization/locks/keep");
+            serde_json::from_value(json!({"id": id, "name": "keep", "properties": {"level": "CanNotDelete"}})).unwrap()
+        };
+        let group = "/subscriptions/s/resourceGroups/G";
+        let pool = format!("{group}/providers/Microsoft.Compute/virtualMachineScaleSets/pool");
+        for scope in ["/subscriptions/S", "/subscriptions/s/resourcegroups/g", &pool] {
+            let expected = Lock { name: "keep".into(), level: "CanNotDelete".into(), scope: scope.to_owned() };
+            assert_eq!(lock(scope).read(&pool), Some(expected));
+        }
+        for other in [format!("{pool}2"), format!("{group}/providers/Microsoft.Storage/storageAccounts/x")] {
+            assert_eq!(lock(&other).read(&pool), None, "{other}");
+        }
     }
 }

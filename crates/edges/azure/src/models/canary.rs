@@ -86,6 +86,7 @@ struct Storage {
     os_disk: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
     data_disks: Vec<Value>,
+    disk_controller_type: Option<String>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -194,6 +195,8 @@ struct PutStorage {
     os_disk: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     data_disks: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_controller_type: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -294,6 +297,7 @@ impl CanaryPut {
                         image_reference: image,
                         os_disk: profile.storage_profile.os_disk,
                         data_disks: profile.storage_profile.data_disks,
+                        disk_controller_type: profile.storage_profile.disk_controller_type,
                     },
                     network_profile: profile.network_profile,
                     security_profile: profile.security_profile,

@@ -1,7 +1,8 @@
 //! Request and response bodies of an image definition.
 
 use kiln_types::{
-    Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, Plan, SecurityType, Tags,
+    Architecture, DefinitionIdentity, DefinitionName, Generation, ImageDefinition, ImageFeatures, Plan, SecurityType,
+    Tags,
 };
 use serde::{Deserialize, Serialize};
 
@@ -49,17 +50,30 @@ struct Feature {
 }
 
 const SECURITY_FEATURE: &str = "SecurityType";
+const CONTROLLER_FEATURE: &str = "DiskControllerTypes";
+const NETWORK_FEATURE: &str = "IsAcceleratedNetworkSupported";
+
+/// Azure's spelling of the values of a feature.
+fn word(yes: bool) -> &'static str {
+    if yes { "True" } else { "False" }
+}
 
 impl Definition {
     pub(crate) fn read(self, name: DefinitionName) -> ImageDefinition {
         let p = self.properties;
-        let feature = p.features.iter().find(|f| f.name.eq_ignore_ascii_case(SECURITY_FEATURE));
+        let feature = |name: &str| {
+            p.features.iter().find(|f| f.name.eq_ignore_ascii_case(name)).map(|feature| feature.value.as_str())
+        };
         ImageDefinition {
             name,
             location: self.location,
             generation: generation(p.hyper_v_generation.as_deref()),
             architecture: architecture(p.architecture.as_deref()),
-            security_type: security_type(feature.map(|f| f.value.as_str())),
+            security_type: security_type(feature(SECURITY_FEATURE)),
+            features: ImageFeatures::new(
+                feature(CONTROLLER_FEATURE),
+                feature(NETWORK_FEATURE).map(|value| value.eq_ignore_ascii_case("true")),
+            ),
             identity: DefinitionIdentity {
                 publisher: p.identifier.publisher,
                 offer: p.identifier.offer,
@@ -105,6 +119,13 @@ impl<'a> DefinitionPut<'a> {
             SecurityType::Confidential => Some("ConfidentialVM".to_owned()),
             SecurityType::Other(word) => Some(word.clone()),
         };
+        let ImageFeatures { disk_controllers, accelerated_networking } = &definition.features;
+        let controllers = (!disk_controllers.is_empty()).then(|| disk_controllers.join(", "));
+        let features = [
+            (SECURITY_FEATURE, security),
+            (CONTROLLER_FEATURE, controllers),
+            (NETWORK_FEATURE, accelerated_networking.map(|yes| word(yes).to_owned())),
+        ];
         Self {
             location: &definition.location,
             tags: &definition.tags,
@@ -129,11 +150,42 @@ impl<'a> DefinitionPut<'a> {
                     publisher: Some(plan.publisher.clone()),
                     product: Some(plan.product.clone()),
                 }),
-                features: security
-                    .map(|value| Feature { name: SECURITY_FEATURE.to_owned(), value })
+                features: features
                     .into_iter()
+                    .filter_map(|(name, value)| Some(Feature { name: name.to_owned(), value: value? }))
                     .collect(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn features_of_the_disk_are_written_and_read() {
+        let shown = |features: serde_json::Value| -> ImageDefinition {
+            let definition: Definition = serde_json::from_value(json!({
+                "location": "westus2", "properties": {
+                    "hyperVGeneration": "V2", "features": features,
+                    "identifier": {"publisher": "p", "offer": "o", "sku": "s"},
+                },
+            }))
+            .unwrap();
+            definition.read(DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() })
+        };
+        let features = json!([
+            {"name": "SecurityType", "value": "TrustedLaunch"}, {"name": "DiskControllerTypes", "value": "SCSI, NVMe"},
+            {"name": "IsAcceleratedNetworkSupported", "value": "True"},
+        ]);
+        let read = shown(features.clone());
+        assert_eq!(read.features, ImageFeatures::new(Some("SCSI,NVMe"), Some(true)));
+        assert_eq!(serde_json::to_value(DefinitionPut::new(&read)).unwrap()["properties"]["features"], features);
+        let bare = shown(json!(null));
+        assert_eq!(bare.features, ImageFeatures::default());
+        assert!(serde_json::to_value(DefinitionPut::new(&bare)).unwrap()["properties"].get("features").is_none());
     }
 }

@@ -1,12 +1,16 @@
 //! Request and response bodies of a gallery.
 
-use kiln_types::Gallery;
+use kiln_types::{Gallery, Tags};
 use serde::{Deserialize, Serialize};
+
+use super::or_default;
 
 #[derive(Deserialize)]
 pub(crate) struct GalleryModel {
     name: String,
     location: String,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
     #[serde(default)]
     properties: Properties,
 }
@@ -24,6 +28,7 @@ impl GalleryModel {
             name: self.name.parse().map_err(|_| "name")?,
             location: self.location,
             description: self.properties.description.unwrap_or_default(),
+            tags: self.tags,
         })
     }
 }
@@ -31,6 +36,8 @@ impl GalleryModel {
 #[derive(Serialize)]
 pub(crate) struct GalleryPut<'a> {
     location: &'a str,
+    #[serde(skip_serializing_if = "Tags::is_empty")]
+    tags: &'a Tags,
     properties: PutProperties<'a>,
 }
 
@@ -41,6 +48,10 @@ struct PutProperties<'a> {
 
 impl<'a> GalleryPut<'a> {
     pub(crate) fn new(gallery: &'a Gallery) -> Self {
-        Self { location: &gallery.location, properties: PutProperties { description: &gallery.description } }
+        Self {
+            location: &gallery.location,
+            tags: &gallery.tags,
+            properties: PutProperties { description: &gallery.description },
+        }
     }
 }

@@ -84,6 +84,7 @@ struct Profile {
 struct Storage {
     image_reference: Option<ImageReference>,
     os_disk: Option<OsDisk>,
+    disk_controller_type: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -117,7 +118,8 @@ impl ScaleSet {
         let name: PoolName = self.name.parse().map_err(|_| "name")?;
         let p = self.properties;
         let profile = p.virtual_machine_profile.unwrap_or_default();
-        let (image, disk) = profile.storage_profile.map(|s| (s.image_reference, s.os_disk)).unwrap_or_default();
+        let (image, disk, controller) =
+            profile.storage_profile.map(|s| (s.image_reference, s.os_disk, s.disk_controller_type)).unwrap_or_default();
         let windows =
             disk.as_ref().and_then(|d| d.os_type.as_deref()).is_some_and(|t| t.eq_ignore_ascii_case("windows"))
                 || profile.os_profile.and_then(|o| o.windows_configuration).is_some_and(|w| !w.is_null());
@@ -148,6 +150,7 @@ impl ScaleSet {
                 product: plan.product.unwrap_or_default(),
             }),
             security_type: security_type(profile.security_profile.and_then(|s| s.security_type).as_deref()),
+            nvme: controller.map(|name| name.eq_ignore_ascii_case("NVMe")),
             recipe: Recipe {
                 image: image.unwrap_or_default().source(scope),
                 extensions: profile
@@ -197,7 +200,7 @@ mod tests {
                 "virtualMachineProfile": {
                     "storageProfile": {
                         "imageReference": {"publisher": "p", "offer": "o", "sku": "s", "version": "latest"},
-                        "osDisk": {"osType": "Linux", "diffDiskSettings": {"option": "Local"}}
+                        "osDisk": {"osType": "Linux", "diffDiskSettings": {"option": "Local"}}, "diskControllerType": "NVMe"
                     },
                     "securityProfile": {"securityType": "TrustedLaunch"},
                     "extensionProfile": {"extensions": [
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!(pool.provisioning, Provisioning::InProgress("Updating".into()));
         assert_eq!(pool.upgrade_mode, UpgradeMode::Rolling);
         assert!(pool.automatic_os_upgrade && pool.automatic_repairs && pool.ephemeral_os_disk);
-        assert_eq!(pool.security_type, SecurityType::TrustedLaunch);
+        assert_eq!((pool.security_type, pool.nvme), (SecurityType::TrustedLaunch, Some(true)));
         assert!(pool.recipe.extensions[0].may_have_hidden_settings);
         assert!(!pool.recipe.extensions[1].may_have_hidden_settings);
     }

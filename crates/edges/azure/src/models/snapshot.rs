@@ -60,6 +60,15 @@ struct Sku {
 struct PutProperties<'a> {
     creation_data: CreationData<'a>,
     incremental: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encryption: Option<Encryption<'a>>,
+}
+
+/// Azure takes the type of encryption from the set.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Encryption<'a> {
+    disk_encryption_set_id: &'a str,
 }
 
 #[derive(Serialize)]
@@ -79,6 +88,10 @@ impl<'a> SnapshotPut<'a> {
             properties: PutProperties {
                 creation_data: CreationData { create_option: "Copy", source_resource_id: &request.disk },
                 incremental: false,
+                encryption: request
+                    .encryption_set
+                    .as_deref()
+                    .map(|disk_encryption_set_id| Encryption { disk_encryption_set_id }),
             },
         }
     }

@@ -18,7 +18,7 @@ pub(crate) const ENDPOINT: &str = "https://sim.localhost:8443";
 const WITHOUT_SPEC: [&str; 3] = [
     "/subscriptions/{id}/providers/Microsoft.Compute/locations/{region}/{operations}/{operation}",
     "/{scope*}/providers/Microsoft.Network/{rest*}",
-    "/{scope*}/providers/Microsoft.Authorization/permissions",
+    "/{scope*}/providers/Microsoft.Authorization/{rest*}",
 ];
 
 /// ARM and Entra in this process.

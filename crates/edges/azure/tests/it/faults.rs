@@ -48,6 +48,7 @@ impl Faulty {
             name: "snap".parse().unwrap(),
             location: "westus2".into(),
             disk: instance.os_disk.unwrap(),
+            encryption_set: None,
             tags: Tags::new(),
         };
         let handle = self.azure.snapshot_os_disk(&request).await?;

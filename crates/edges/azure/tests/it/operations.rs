@@ -18,6 +18,7 @@ fn request() -> SnapshotRequest {
         name: "snap".parse().unwrap(),
         location: "westus2".into(),
         disk: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/d".into(),
+        encryption_set: None,
         tags: Tags::new(),
     }
 }

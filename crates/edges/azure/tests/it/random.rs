@@ -168,7 +168,8 @@ impl Run {
                 }
                 let disk = self.azure.describe_instance(&pool, &id).await?.os_disk.unwrap();
                 let location = self.pool().await?.location;
-                let request = SnapshotRequest { name: name.clone(), location, disk, tags: Tags::new() };
+                let request =
+                    SnapshotRequest { name: name.clone(), location, disk, encryption_set: None, tags: Tags::new() };
                 let handle = self.azure.snapshot_os_disk(&request).await?;
                 self.azure.settle(&handle).await?;
                 self.model.snapshots.insert(name);

@@ -57,6 +57,7 @@ impl Stage {
             generation: disk.generation,
             architecture: disk.architecture,
             security_type: disk.security_type,
+            features: disk.features,
             identity: names::definition_identity(&self.group, &pool.name),
             plan: None,
             tags: Tags::new(),
@@ -71,6 +72,7 @@ impl Stage {
             name: names::snapshot(&self.embedded.pool()).unwrap(),
             location: self.pool().await.location,
             disk: donor.os_disk.clone().unwrap(),
+            encryption_set: None,
             tags: Tags::from([(kiln_types::tags::BUILT_FROM_TAG.to_owned(), donor.node_name)]),
         };
         self.settle(self.azure.snapshot_os_disk(&request).await.unwrap()).await;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use kiln_types::{
-    Architecture, Generation, Instance, InstanceId, OsDisk, PoolName, PowerDown, PowerState, Protection, Provisioning,
-    SecurityType,
+    Architecture, Generation, ImageFeatures, Instance, InstanceId, OsDisk, PoolName, PowerDown, PowerState, Protection,
+    Provisioning, SecurityType,
 };
 
 use super::reconcile::machines_in_pool;
@@ -77,6 +77,9 @@ impl<P: MachineRunner> Local<P> {
             generation: Generation::V2,
             architecture: Architecture::X64,
             security_type: SecurityType::Standard,
+            features: ImageFeatures::default(),
+            encryption_set: None,
+            encrypted_by_extension: false,
             size_gib: None,
         })
     }

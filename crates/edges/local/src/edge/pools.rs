@@ -44,6 +44,7 @@ impl State {
             ephemeral_os_disk: false,
             plan: None,
             security_type: SecurityType::Standard,
+            nvme: None,
             recipe: Recipe { image: pool.image, extensions: Vec::new() },
             name: pool.name,
         };

@@ -11,8 +11,9 @@ use kiln_local::{
     RunnerError, Store,
 };
 use kiln_types::{
-    Architecture, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation, ImageDefinition, ImageSource,
-    InstanceId, PoolName, PowerDown, Publication, RecipeChange, SecurityType, SnapshotRequest, Storage, Tags,
+    Architecture, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation, ImageDefinition, ImageFeatures,
+    ImageSource, InstanceId, PoolName, PowerDown, Publication, RecipeChange, SecurityType, SnapshotRequest, Storage,
+    Tags,
 };
 
 /// The running machines.
@@ -91,6 +92,7 @@ impl Bench {
             name: name.parse().unwrap(),
             location: "local".into(),
             disk: format!("/local/disks/{machine}"),
+            encryption_set: None,
             tags: Tags::new(),
         };
         self.local.snapshot_os_disk(&request).await.unwrap();
@@ -105,7 +107,8 @@ impl Bench {
     /// Adds an instance that is created from a snapshot, and deletes the snapshot.
     pub(crate) async fn clone_of(&self, snapshot: &str, number: &str) {
         let local = &self.local;
-        let gallery = Gallery { name: line().gallery, location: "local".into(), description: String::new() };
+        let gallery =
+            Gallery { name: line().gallery, location: "local".into(), description: String::new(), tags: Tags::new() };
         local.create_gallery(&gallery).await.unwrap();
         let definition = ImageDefinition {
             name: line(),
@@ -113,6 +116,7 @@ impl Bench {
             generation: Generation::V2,
             architecture: Architecture::X64,
             security_type: SecurityType::Standard,
+            features: ImageFeatures::default(),
             identity: DefinitionIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
             plan: None,
             tags: Tags::new(),

@@ -12,8 +12,8 @@ use kiln_local::{
 };
 use kiln_types::{
     Architecture, Canary, CanaryName, DefinitionIdentity, DefinitionName, Factory, Gallery, Generation,
-    ImageDefinition, ImageSource, Instance, InstanceId, MachineDisk, MachineName, MachineSpec, Pool, PoolName,
-    PowerDown, Priority, Publication, Secret, SecurityType, SnapshotRequest, Storage, Tags,
+    ImageDefinition, ImageFeatures, ImageSource, Instance, InstanceId, MachineDisk, MachineName, MachineSpec, Pool,
+    PoolName, PowerDown, Priority, Publication, Secret, SecurityType, SnapshotRequest, Storage, Tags,
 };
 
 /// Machines in memory. A machine writes a file when it starts.
@@ -195,7 +195,7 @@ pub(crate) fn line() -> DefinitionName {
 }
 
 pub(crate) fn gallery() -> Gallery {
-    Gallery { name: line().gallery, location: "local".into(), description: "for tests".into() }
+    Gallery { name: line().gallery, location: "local".into(), description: "for tests".into(), tags: Tags::new() }
 }
 
 pub(crate) fn image_definition() -> ImageDefinition {
@@ -205,6 +205,7 @@ pub(crate) fn image_definition() -> ImageDefinition {
         generation: Generation::V2,
         architecture: Architecture::X64,
         security_type: SecurityType::Standard,
+        features: ImageFeatures::default(),
         identity: DefinitionIdentity { publisher: "kiln".into(), offer: "o".into(), sku: "s".into() },
         plan: None,
         tags: Tags::new(),
@@ -216,6 +217,7 @@ pub(crate) fn snapshot_request(name: &str, instance: &Instance) -> SnapshotReque
         name: name.parse().unwrap(),
         location: "local".into(),
         disk: instance.os_disk.clone().unwrap(),
+        encryption_set: None,
         tags: Tags::from([("day".to_owned(), name.to_owned())]),
     }
 }

@@ -51,6 +51,7 @@ impl Connection {
             resource_group: self.resource_group.clone(),
             subscription: self.subscription.clone(),
             in_cluster: self.in_cluster,
+            managed_identity: None,
             azure_json: self.azure_json.clone(),
             azure_stack: None,
             local: None,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jiff::Timestamp;
-use kiln_azure::login::Environment;
+use kiln_azure::login::{Environment, ManagedIdentity};
 use kiln_kubernetes::Namespace;
 
 use super::values::{LogLevel, LogPrefix, Subscription};
@@ -14,6 +14,9 @@ use crate::local::factory::VARIABLE;
 /// The cloud provider's file on the nodes of a self-managed cluster.
 pub(crate) const AZURE_JSON: &str = "/etc/kubernetes/azure.json";
 
+/// The value of `--managed-identity` for the system-assigned identity.
+const SYSTEM_IDENTITY: &str = "system";
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
     /// Resource group of the scale sets [env: `AZURE_RESOURCE_GROUP`]
@@ -22,9 +25,20 @@ pub(crate) struct Common {
     /// Subscription of the resource group, a GUID [env: `AZURE_SUBSCRIPTION_ID`]
     #[arg(short = 's', long, value_name = "GUID", global = true, help_heading = "Azure")]
     pub(crate) subscription: Option<Subscription>,
-    /// Run as a pod: the pod's service account, and azure.json or workload identity
+    /// Run as a pod: the pod's service account, and azure.json, workload identity or --managed-identity
     #[arg(long, global = true, help_heading = "Azure")]
     pub(crate) in_cluster: bool,
+    /// Log in with a managed identity of this machine: `system`, a client id or a resource id [default: system]
+    #[arg(
+        long,
+        value_name = "ID",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = SYSTEM_IDENTITY,
+        global = true,
+        help_heading = "Azure"
+    )]
+    pub(crate) managed_identity: Option<String>,
     /// Cloud provider's file, for --in-cluster
     #[arg(long, value_name = "FILE", default_value = AZURE_JSON, global = true, help_heading = "Azure")]
     pub(crate) azure_json: PathBuf,
@@ -33,7 +47,7 @@ pub(crate) struct Common {
     pub(crate) azure_stack: Option<PathBuf>,
 
     /// State folder of `kiln local`, to use its machines instead of Azure [env: `KILN_LOCAL`]
-    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "in_cluster"])]
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "in_cluster", "managed_identity"])]
     pub(crate) local: Option<PathBuf>,
 
     /// Kubeconfig of the cluster [default: kubectl's]
@@ -74,9 +88,20 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// The managed identity to log in with.
+    pub(crate) fn managed_identity(&self) -> Option<ManagedIdentity> {
+        self.managed_identity.as_ref().map(|id| match id.as_str() {
+            SYSTEM_IDENTITY => ManagedIdentity::System,
+            id => ManagedIdentity::from_id(id.to_owned()),
+        })
+    }
+
     /// The state folder of `kiln local`, if it is to be used. Azure arguments take precedence over the environment variable.
     pub(crate) fn local(&self, environment: &Environment) -> Option<PathBuf> {
-        let azure = self.resource_group.is_some() || self.subscription.is_some() || self.in_cluster;
+        let azure = self.resource_group.is_some()
+            || self.subscription.is_some()
+            || self.in_cluster
+            || self.managed_identity.is_some();
         let variable = || environment.get(VARIABLE).filter(|_| !azure).map(PathBuf::from);
         self.local.clone().or_else(variable)
     }

@@ -87,7 +87,7 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
         None => None,
     };
     let known = Known::find(common, environment)?;
-    let login = known.login(common, cloud, environment)?;
+    let login = known.login(cloud, environment)?;
     let subscription = known.subscription(common, environment)?;
     let resource_group = known.resource_group(common, environment)?;
     let credential = login.credential(&http).map_err(|error| Failure::chain(2, &error))?;
@@ -100,30 +100,36 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
 /// The contents of `azure.json`, if it is used.
 struct Known {
     json: Option<AzureJson>,
-    workload: bool,
+    /// The login that does not come from the file.
+    choice: Option<LoginChoice>,
 }
 
 impl Known {
-    /// In a pod with workload identity the file only supplies defaults; in other pods it also has the credentials.
+    /// In a pod with workload identity or a managed identity the file only supplies defaults; in other pods it also has the credentials.
     fn find(common: &Common, environment: &Environment) -> Result<Self, Failure> {
         let workload = environment.get(Environment::FEDERATED_TOKEN_FILE).is_some();
-        let wanted = common.in_cluster && (!workload || common.azure_json.exists());
+        let choice = match common.managed_identity() {
+            Some(identity) => Some(LoginChoice::Managed(identity)),
+            None if common.in_cluster => workload.then_some(LoginChoice::Workload),
+            None => Some(LoginChoice::Automatic),
+        };
+        let wanted = common.in_cluster && (choice.is_none() || common.azure_json.exists());
         let json = if wanted {
             let read = AzureJson::read(&common.azure_json, common.azure_stack.as_deref());
-            Some(read.map_err(|error| Failure::chain(2, &error))?)
+            Some(read.map_err(|error| unread_file(&error))?)
         } else {
             None
         };
-        Ok(Self { json, workload })
+        Ok(Self { json, choice })
     }
 
-    fn login(&self, common: &Common, cloud: Option<Cloud>, environment: &Environment) -> Result<Login, Failure> {
-        if let (Some(json), false) = (&self.json, self.workload) {
+    fn login(&self, cloud: Option<Cloud>, environment: &Environment) -> Result<Login, Failure> {
+        if let (Some(json), None) = (&self.json, &self.choice) {
             let cloud = cloud.unwrap_or_else(|| json.cloud.clone());
             return Ok(Login { cloud, identity: json.identity.clone() });
         }
         let cloud = cloud.or_else(|| self.json.as_ref().map(|json| json.cloud.clone()));
-        let choice = if common.in_cluster { LoginChoice::Workload } else { LoginChoice::Automatic };
+        let choice = self.choice.clone().unwrap_or_default();
         choose(&choice, None, cloud, environment).map_err(|error| login_failure(2, &error))
     }
 
@@ -144,6 +150,17 @@ impl Known {
         given.or_else(json).or_else(variable).ok_or_else(|| {
             missing("the resource group", "`--resource-group NAME`", RESOURCE_GROUP, "resourceGroup", common)
         })
+    }
+}
+
+/// The failure to read `azure.json`. A pod may have another identity.
+fn unread_file(error: &LoginError) -> Failure {
+    let failure = Failure::chain(2, error);
+    match error {
+        LoginError::Read { .. } => {
+            failure.hint("mount the file, or log in with workload identity or `--managed-identity`")
+        }
+        _ => failure,
     }
 }
 

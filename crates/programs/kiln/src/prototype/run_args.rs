@@ -66,10 +66,10 @@ pub(crate) struct RunArgs {
     no_original: bool,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Tags for the snapshot and the version
+    /// Tags for everything that the run creates: snapshot, gallery, image definition, version and canary
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_parser = parse_tag)]
     tags: Vec<(String, String)>,
-    /// Resource id of the disk encryption set for the version
+    /// Resource id of the disk encryption set for the version [default: the donor's]
     #[arg(long, value_name = "ID")]
     disk_encryption_set: Option<String>,
     /// Replicas of the version per region [default: one per 600 nodes, at least 3]

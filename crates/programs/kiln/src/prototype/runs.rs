@@ -202,10 +202,12 @@ fn explain(code: u8, report: &RunReport) -> Failure {
             error(&format!("the run failed at {step}; all holds are released and the version is not rejected"))
                 .hint("fix the problem above, then run the command again: it tests the version of today once more")
         }
-        RunEnd::Closed(Outcome::Failed { step, .. }) => error(&format!(
-            "the run failed at {step}; all holds are released"
-        ))
-        .hint("fix the problem above, then run the command again; `kiln prototype history --steps` shows the run"),
+        RunEnd::Closed(Outcome::Failed { step, failure }) => {
+            let other =
+                "fix the problem above, then run the command again; `kiln prototype history --steps` shows the run";
+            error(&format!("the run failed at {step}; all holds are released"))
+                .hint(failure.class.hint().unwrap_or(other))
+        }
         RunEnd::Closed(Outcome::Rejected { version, .. }) => {
             error(&format!("version {version} was rejected: its canary did not become Ready; new nodes do not get it"))
                 .hint("check the donor: something on it does not survive being cloned")
@@ -267,6 +269,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
             "check `kubectl get nodes -o custom-columns=NAME:.metadata.name,ID:.spec.providerID`; repair or delete these \
              instances, or use `--all-at-once`, which deletes without a drain",
         ),
+        Error::Cloud { class, .. } => match class.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));

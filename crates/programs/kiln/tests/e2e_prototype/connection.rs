@@ -48,7 +48,45 @@ fn azure_json_supplies_credentials_and_resource_group_in_a_pod() {
     let missing = status("/nowhere/azure.json");
     assert_eq!(missing.code, Some(2), "{missing}");
     assert!(missing.stderr.contains("/nowhere/azure.json"), "{missing}");
+    assert!(missing.stderr.contains("--managed-identity"), "{missing}");
     assert!(!format!("{}{}", finished.stdout, finished.stderr).contains(world.sim.key("clientSecret")));
+}
+
+#[test]
+fn managed_identity_logs_in_without_azure_json() {
+    let world = World::instant(SMALL);
+    let node = world.sim.key("imds").trim_end_matches('/').to_owned() + "/vm/k8s-agentpool1-26100436-vmss000000";
+    let (kubeconfig, group, subscription) =
+        (world.sim.key("kubeconfig"), world.sim.key("resourceGroup"), world.sim.key("subscriptionId"));
+    let status = |identity: &str| {
+        let arguments = [
+            "status",
+            "--in-cluster",
+            "--azure-json",
+            "/nowhere/azure.json",
+            "--kubeconfig",
+            kubeconfig,
+            identity,
+            "--resource-group",
+            group,
+            "--subscription",
+            subscription,
+        ];
+        let mut command = world.command(&arguments);
+        for name in ["AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID", "AZURE_AUTHORITY_HOST"] {
+            command.env_remove(name);
+        }
+        command.env("AZURE_POD_IDENTITY_AUTHORITY_HOST", &node);
+        testkit::run(command, std::time::Duration::from_mins(1))
+    };
+    let client_id = "--managed-identity=0b7f41f1-7c0e-4d39-9b45-2f43a6f6a403";
+    for identity in ["--managed-identity", client_id] {
+        let finished = status(identity).success();
+        assert!(finished.stdout.starts_with("pool: k8s-agentpool1-26100436-vmss in westus2\n"), "{finished}");
+    }
+    let unknown = status("--managed-identity=11111111-2222-4333-8444-555555555555");
+    assert_eq!(unknown.code, Some(1), "{unknown}");
+    assert!(unknown.stderr.contains("cannot log in"), "{unknown}");
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(super) fn check(state: &State, call: &Call, target: &Target) -> Result<(), A
         | Target::SharedGallery { .. }
         | Target::NodeImages { .. }
         | Target::Permissions { .. }
+        | Target::Locks { .. }
         | Target::Endpoints
         | Target::UnknownType { .. } => {
             return Ok(());

@@ -152,6 +152,10 @@ pub(crate) enum Target {
     Permissions {
         scope: String,
     },
+    /// The locks at, above and below a scope.
+    Locks {
+        scope: String,
+    },
     /// A resource type that is not simulated.
     UnknownType {
         namespace: String,
@@ -170,8 +174,13 @@ impl Target {
         if !is(0, "subscriptions") {
             return None;
         }
-        if parts.len() >= 4 && is(parts.len() - 1, "permissions") && is(parts.len() - 2, "Microsoft.Authorization") {
-            return Some(Self::Permissions { scope: format!("/{}", parts[..parts.len() - 3].join("/")) });
+        if parts.len() >= 4 && is(parts.len() - 2, "Microsoft.Authorization") {
+            let scope = format!("/{}", parts[..parts.len() - 3].join("/"));
+            match parts[parts.len() - 1].to_ascii_lowercase().as_str() {
+                "permissions" => return Some(Self::Permissions { scope }),
+                "locks" => return Some(Self::Locks { scope }),
+                _ => {}
+            }
         }
         let Some(&subscription) = parts.get(1) else { return Some(Self::Subscriptions) };
         let subscription = subscription.to_owned();

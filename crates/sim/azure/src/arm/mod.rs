@@ -4,6 +4,7 @@ mod api_version;
 pub(crate) mod call;
 pub(crate) mod error;
 mod families;
+pub(crate) mod guardrails;
 pub(crate) mod id;
 pub(crate) mod kind;
 pub(crate) mod permission;
@@ -143,7 +144,7 @@ fn handle(state: &mut State, call: &Call, target: &Target, fault: Option<Fault>)
     }
     state.world.planned_outcome = fault.as_ref().map_or(PlannedOutcome::Normal, |fault| fault.planned_outcome());
     let before = (fault == Some(Fault::SuccessButNotApplied)).then(|| state.world.clone());
-    let handled = route::dispatch(state, call, target);
+    let handled = guardrails::check(&state.world, call, target).and_then(|()| route::dispatch(state, call, target));
     let fate = std::mem::take(&mut state.world.planned_outcome);
     let answer = handled?;
     if let Some(before) = before {

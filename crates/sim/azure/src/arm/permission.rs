@@ -50,6 +50,9 @@ pub(crate) fn check_linked_resources(call: &Call, target: &ResourceId) -> Result
                         "loadBalancerBackendAddressPools" => {
                             Some("Microsoft.Network/loadBalancers/backendAddressPools/join/action")
                         }
+                        "applicationSecurityGroups" => {
+                            Some("Microsoft.Network/applicationSecurityGroups/joinIpConfiguration/action")
+                        }
                         "networkInterfaces" => Some("Microsoft.Network/networkInterfaces/join/action"),
                         _ => None,
                     };
@@ -120,9 +123,10 @@ fn required_action(call: &Call, target: &Target) -> Option<(String, String)> {
             "Microsoft.ContainerService/locations/nodeImageVersions/read".to_owned(),
             format!("/subscriptions/{subscription}"),
         ),
-        Target::Operation { subscription, .. } => {
-            ("Microsoft.Compute/locations/operations/read".to_owned(), format!("/subscriptions/{subscription}"))
+        Target::Operation { subscription, list, .. } => {
+            (format!("Microsoft.Compute/locations/{list}/read"), format!("/subscriptions/{subscription}"))
         }
+        Target::Locks { scope } => ("Microsoft.Authorization/locks/read".to_owned(), scope.clone()),
         Target::Collection { subscription, group, kind, .. } => {
             let scope = group.as_ref().map_or_else(
                 || format!("/subscriptions/{subscription}"),

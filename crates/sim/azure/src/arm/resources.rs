@@ -7,7 +7,7 @@ use super::call::{Answer, Call, HandlerResult};
 use super::error::ArmError;
 use super::id::{ResourceId, Target};
 use super::kind::ResourceKind;
-use super::route;
+use super::{guardrails, route};
 use crate::compute::{community, shared};
 use crate::world::operation::{Effect, NewOperation};
 use crate::world::resource::{merge, strip_nulls};
@@ -75,6 +75,7 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
                 json!({"value": [{"actions": caller.actions, "notActions": caller.not_actions, "dataActions": [], "notDataActions": []}]}),
             ))
         }
+        Target::Locks { scope } => Ok(guardrails::list(world, scope)),
         _ => Err(route::not_allowed(call)),
     }
 }

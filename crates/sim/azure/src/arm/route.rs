@@ -33,7 +33,7 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
         | Target::NodeImages { subscription }
         | Target::Provider { subscription, .. } => subscription,
         Target::Resource(id) | Target::Action { id, .. } => &id.subscription,
-        Target::Permissions { scope } => scope.split('/').nth(2).unwrap_or_default(),
+        Target::Permissions { scope } | Target::Locks { scope } => scope.split('/').nth(2).unwrap_or_default(),
         Target::UnknownType { namespace, types } => {
             let message = format!(
                 "The resource type '{types}' could not be found in the namespace '{namespace}' for api version '{}'.",

@@ -3,8 +3,8 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::grammar;
 use super::image::same_region;
+use super::{controller, grammar};
 use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
@@ -48,10 +48,16 @@ pub(super) fn create_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: 
     body.insert("sku".to_owned(), json!({"name": sku}));
     body.insert("managedBy".to_owned(), json!(owner.to_string()));
     let generation = image_generation(world, image).unwrap_or("V1").to_owned();
-    body.insert(
-        "properties".to_owned(),
-        json!({"osType": "Linux", "hyperVGeneration": generation, "creationData": creation, "diskSizeGB": size, "diskState": "Attached"}),
-    );
+    let machine_size = model.text("sku.name").or_else(|| model.text("properties.hardwareProfile.vmSize"));
+    let capabilities = controller::capabilities(world, image, machine_size.unwrap_or_default());
+    let mut properties = json!({
+        "osType": "Linux", "hyperVGeneration": generation, "creationData": creation, "diskSizeGB": size,
+        "diskState": "Attached", "supportedCapabilities": capabilities,
+    });
+    if let Some(set) = os_disk("managedDisk.diskEncryptionSet.id") {
+        properties["encryption"] = json!({"type": "EncryptionAtRestWithCustomerKey", "diskEncryptionSetId": set});
+    }
+    body.insert("properties".to_owned(), properties);
     world.put(&id, body, ProvisioningState::Succeeded);
     let contents = from_image(world, owner, image);
     if let Some(disk) = world.resources.get_mut(&id.key()) {

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{disk, grammar, image, instance, power};
+use super::{controller, disk, grammar, image, instance, power};
 use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
@@ -60,14 +60,16 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
     grammar::machine_name(id.name())?;
     check_linked_resources(call, id)?;
     let location = call.text("location")?.to_owned();
-    call.text("properties.hardwareProfile.vmSize")?;
+    let size = call.text("properties.hardwareProfile.vmSize")?;
     let computer_name =
         call.field("properties.osProfile.computerName").and_then(Value::as_str).unwrap_or_else(|| id.name()).to_owned();
     if let Some(data) = call.field("properties.userData").and_then(Value::as_str) {
         instance::check_user_data(data)?;
     }
     let interfaces = interfaces(world, call, id)?;
-    let image = image::resolve(world, call.field("properties.storageProfile.imageReference"), &location)?;
+    let reference = call.field("properties.storageProfile.imageReference");
+    let image = image::resolve(world, reference, &location)?;
+    controller::check(world, size, reference)?;
     let mut body = Value::Object(call.body.clone());
     strip_nulls(&mut body);
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };

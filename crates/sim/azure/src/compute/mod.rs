@@ -1,6 +1,7 @@
 //! `Microsoft.Compute`: scale sets, VMs, disks, snapshots and galleries.
 
 pub(crate) mod community;
+mod controller;
 mod defaults;
 pub(crate) mod definition;
 pub(crate) mod disk;

@@ -4,7 +4,7 @@ use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-use super::{defaults, grammar, image, instance, power};
+use super::{controller, defaults, grammar, image, instance, power};
 use crate::arm::call::{Answer, Call, HandlerResult};
 use crate::arm::error::ArmError;
 use crate::arm::id::ResourceId;
@@ -203,7 +203,9 @@ fn validated(
         }
     }
     // A model that no instance can be created from is rejected at once.
-    image::resolve(world, at("properties.virtualMachineProfile.storageProfile.imageReference"), &location)?;
+    let reference = at("properties.virtualMachineProfile.storageProfile.imageReference");
+    image::resolve(world, reference, &location)?;
+    controller::check(world, at("sku.name").and_then(Value::as_str).unwrap_or_default(), reference)?;
     let Value::Object(mut body) = value else { return Err(ArmError::required("properties")) };
     defaults::fill(world, id, &mut body, current);
     Ok(body)

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::pool::{PoolSpec, default_pool};
 use super::profile::Profile;
+use crate::arm::guardrails::Lock;
 use crate::compute::community::CommunityImage;
 use crate::yaml;
 
@@ -38,6 +39,10 @@ pub struct WorldSpec {
     pub resources: Vec<ResourceSpec>,
     /// Community images.
     pub community_images: Vec<CommunityImage>,
+    /// Locks of the resource group and its resources.
+    pub locks: Vec<Lock>,
+    /// Tags that a policy requires of new resources.
+    pub required_tags: Vec<String>,
     /// Ids of revoked bootstrap tokens.
     pub revoked_tokens: BTreeSet<TokenId>,
     pub profile: Profile,
@@ -202,6 +207,8 @@ impl Default for WorldSpec {
             pools: vec![default_pool()],
             resources: Vec::new(),
             community_images: Vec::new(),
+            locks: Vec::new(),
+            required_tags: Vec::new(),
             revoked_tokens: BTreeSet::new(),
             profile: Profile::default(),
             throttling: None,

@@ -27,7 +27,7 @@ const WITHOUT_SPEC: [&str; 5] = [
     "/{tenant}/oauth2/v2.0/token",
     "/subscriptions/{id}/providers/Microsoft.Compute/locations/{region}/{operations}/{operation}",
     "/{scope*}/providers/Microsoft.Network/{rest*}",
-    "/{scope*}/providers/Microsoft.Authorization/permissions",
+    "/{scope*}/providers/Microsoft.Authorization/{rest*}",
 ];
 
 pub(crate) fn start() -> Timestamp {
