@@ -99,7 +99,9 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
     let options = preflight.options;
     let steps: Vec<PlannedStep> = Step::ALL
         .into_iter()
-        .filter_map(|step| Some(PlannedStep { step, does: describe(step, &input)?, expected: durations.expected(step) }))
+        .filter_map(|step| {
+            Some(PlannedStep { step, does: describe(step, &input)?, expected: durations.expected(step) })
+        })
         .collect();
     let sum = |counts: &dyn Fn(Step) -> bool| {
         let seconds = steps.iter().filter(|planned| counts(planned.step)).filter_map(|planned| planned.expected.takes);

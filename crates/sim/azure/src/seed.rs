@@ -51,7 +51,8 @@ pub(crate) fn fill(world: &mut World) -> Result<(), String> {
     let pool =
         json!({"id": format!("{balancer}/backendAddressPools/{BACKEND_POOL}"), "name": BACKEND_POOL, "properties": {}});
     // As in clusters of AKS Engine, the load balancer is the nodes' only way out of their subnet.
-    let outbound = json!({"name": "k8s-outbound", "properties": {"backendAddressPool": {"id": pool["id"]}, "protocol": "All"}});
+    let outbound =
+        json!({"name": "k8s-outbound", "properties": {"backendAddressPool": {"id": pool["id"]}, "protocol": "All"}});
     let properties = json!({"backendAddressPools": [pool], "outboundRules": [outbound]});
     put(world, &balancer, json!({"location": spec.location, "properties": properties}))?;
     for resource in &spec.resources {
