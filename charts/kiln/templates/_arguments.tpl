@@ -47,6 +47,15 @@ yes
 {{- with .Values.azure.subscription -}}
 {{- $arguments = concat $arguments (list "--subscription" .) -}}
 {{- end -}}
+{{- with .Values.azure.galleryResourceGroup -}}
+{{- $arguments = concat $arguments (list "--gallery-resource-group" .) -}}
+{{- end -}}
+{{- with .Values.azure.gallerySubscription -}}
+{{- $arguments = concat $arguments (list "--gallery-subscription" .) -}}
+{{- end -}}
+{{- if eq .Values.azure.credential "managedIdentity" -}}
+{{- $arguments = append $arguments (printf "--managed-identity=%s" (default "system" .Values.azure.managedIdentity.id)) -}}
+{{- end -}}
 {{- if ne $kiln.output "text" -}}
 {{- $arguments = concat $arguments (list "--output" $kiln.output) -}}
 {{- end -}}
@@ -76,6 +85,7 @@ yes
 {{- $flags := dict
   "--force" $kamino.drain.force
   "--no-canary" (not $kiln.canary)
+  "--keep-canary-on-failure" $kiln.keepCanaryOnFailure
   "--pin" $kiln.pin
   "--deallocate" $kiln.deallocate
   "--live" $kiln.live
@@ -100,6 +110,28 @@ yes
 {{- end -}}
 {{- with $kiln.protectedSettingsSecret -}}
 {{- $arguments = concat $arguments (list "--protected-settings-secret" .) -}}
+{{- end -}}
+{{- with $kiln.canarySize -}}
+{{- $arguments = concat $arguments (list "--canary-size" .) -}}
+{{- end -}}
+{{- with $kiln.canaryZone -}}
+{{- $arguments = concat $arguments (list "--canary-zone" .) -}}
+{{- end -}}
+{{- with $kiln.smokeTest -}}
+{{- $arguments = concat $arguments (list "--smoke-test" "/etc/kiln/smoke-test/pod.yaml") -}}
+{{- end -}}
+{{- with $kiln.soak -}}
+{{- $arguments = concat $arguments (list "--soak" .) -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $kiln.replicas) -}}
+{{- $arguments = concat $arguments (list "--replicas" (int64 $kiln.replicas | toString)) -}}
+{{- end -}}
+{{- range $region, $replicas := $kiln.targetRegions -}}
+{{- if kindIs "invalid" $replicas -}}
+{{- $arguments = concat $arguments (list "--target-regions" $region) -}}
+{{- else -}}
+{{- $arguments = concat $arguments (list "--target-regions" (printf "%s=%d" $region (int64 $replicas))) -}}
+{{- end -}}
 {{- end -}}
 {{- with $kiln.diskEncryptionSet -}}
 {{- $arguments = concat $arguments (list "--disk-encryption-set" .) -}}

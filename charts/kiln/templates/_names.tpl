@@ -53,3 +53,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "kiln.imagePullPolicy" -}}
 {{- default (ternary "IfNotPresent" "Always" .Values.kamino.container.pullByHash) .Values.kiln.imagePullPolicy -}}
 {{- end -}}
+
+{{/* The ConfigMap with the pod of the smoke test; empty if there is none. */}}
+{{- define "kiln.smokeTest" -}}
+{{- if and .Values.kiln.smokeTest (has (include "kiln.command" .) (list "update" "auto-update")) -}}
+{{ include "kiln.fullname" . }}-smoke-test
+{{- end -}}
+{{- end -}}

@@ -71,9 +71,14 @@
   readOnly: true
 {{- end }}
 {{- end }}
-{{- else if .Values.azure.workloadIdentity.projectToken }}
+{{- else if and (eq .Values.azure.credential "workloadIdentity") .Values.azure.workloadIdentity.projectToken }}
 - name: azure-identity-token
   mountPath: /var/run/secrets/azure/tokens
+  readOnly: true
+{{- end }}
+{{- if include "kiln.smokeTest" . }}
+- name: smoke-test
+  mountPath: /etc/kiln/smoke-test
   readOnly: true
 {{- end }}
 {{- if or .Values.caBundle.configMap .Values.caBundle.secret }}
@@ -103,7 +108,7 @@
     type: File
 {{- end }}
 {{- end }}
-{{- else if .Values.azure.workloadIdentity.projectToken }}
+{{- else if and (eq .Values.azure.credential "workloadIdentity") .Values.azure.workloadIdentity.projectToken }}
 # The same names as the webhook of Azure Workload Identity uses, which then leaves them unchanged.
 - name: azure-identity-token
   projected:
@@ -112,6 +117,11 @@
           path: azure-identity-token
           audience: {{ .Values.azure.workloadIdentity.audience }}
           expirationSeconds: {{ int64 .Values.azure.workloadIdentity.tokenExpirationSeconds }}
+{{- end }}
+{{- if include "kiln.smokeTest" . }}
+- name: smoke-test
+  configMap:
+    name: {{ include "kiln.smokeTest" . }}
 {{- end }}
 {{- with .Values.caBundle.configMap }}
 - name: ca

@@ -25,6 +25,10 @@ pub enum Error {
     JournalEntry { journal: String, entry: usize },
     #[error("pool `{0}` has no open run")]
     NoOpenRun(PoolName),
+    #[error("run {run} holds node `{node}` and is open")]
+    HeldByOpenRun { node: NodeName, run: String },
+    #[error("the open run on pool `{pool}` has its gallery in {}, not in {}", place(recorded), place(given))]
+    OtherGallery { pool: PoolName, recorded: Option<String>, given: Option<String> },
     #[error("node `{node}` is not an instance of a scale set")]
     NotInPool { node: NodeName, source: BadName },
     #[error("cannot start a run on node `{node}`: its instance, disk or inspection could not be read")]
@@ -56,6 +60,10 @@ pub enum Error {
     Unmatched { instances: String },
     #[error("{0}")]
     Refresh(String),
+}
+
+fn place(scope: &Option<String>) -> String {
+    scope.as_ref().map_or_else(|| "the pool's resource group".to_owned(), |scope| format!("`{scope}`"))
 }
 
 impl Error {

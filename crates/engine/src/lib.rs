@@ -4,7 +4,8 @@
 //! The crate is organised by operation, and each folder's `mod.rs` shows how the operation works:
 //!
 //! - `run`: one run of the prototype operation, started, resumed or chosen for all pools. The loop is in `run/mod.rs`.
-//! - `rollback` and `refresh`: what people do with the versions that runs created. `repair`: what they do with a journal that is full.
+//! - `rollback` and `refresh`: what people do with the versions that runs created. `repair`, `gc` and `release`: what
+//!   they do with a full journal, with what runs left over, and with a node whose run no longer exists.
 //! - `query`: what only reads: status, history, plan, diff and access.
 //! - [`launch`] and [`detect`]: single machines, and the settings that can be detected for them.
 //!
@@ -16,11 +17,13 @@ pub mod detect;
 mod drain;
 mod error;
 mod event;
+mod gc;
 mod inspector;
 pub mod launch;
 mod pools;
 mod query;
 mod refresh;
+mod release;
 mod repair;
 mod rollback;
 mod run;
@@ -29,6 +32,7 @@ mod stop;
 pub use context::{Clock, Context, Ids};
 pub use error::Error;
 pub use event::{DiscardEvents, EventSink, RunEvent, RunEventKind};
+pub use gc::{GcReport, gc};
 pub use inspector::NodeInspector;
 pub use pools::PoolReading;
 pub use query::{
@@ -36,6 +40,7 @@ pub use query::{
     check_access, compare, history, plan, status,
 };
 pub use refresh::{RefreshReport, RefreshRequest, refresh};
+pub use release::{ReleaseReport, release};
 pub use repair::{RepairReport, repair};
 pub use rollback::{CancelledRun, RollbackReport, rollback, unpause};
 pub use run::{

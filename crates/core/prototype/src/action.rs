@@ -34,6 +34,8 @@ pub enum Action {
     DeleteSnapshot,
     Publish(Box<Publication>),
     CreateCanary(Canary),
+    /// Creates the pod that tests the canary, on its node.
+    RunSmokeTest,
     DeleteCanary,
     TagDefinition {
         definition: Box<ImageDefinition>,

@@ -21,6 +21,7 @@ use crate::journal::{Memo, Output, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::Step;
 
+pub(crate) use image::canary_timeout;
 pub(crate) use verdict::{Verdict, judge};
 
 /// The state of a step, according to what was read.
@@ -111,7 +112,7 @@ pub(crate) fn assess(step: Step, run: &Run, observed: &Observed) -> Assessed {
         Step::CreateCanary => image::create_canary(run, observed),
         Step::AwaitCanary => image::await_canary(run, observed),
         Step::Reject => image::reject(run, observed),
-        Step::DeleteCanary => image::delete_canary(observed),
+        Step::DeleteCanary => image::delete_canary(run, observed),
         Step::Include => switch::include(run, observed),
         Step::Model => switch::model(run, observed),
         Step::StripData => switch::strip_data(run, observed),

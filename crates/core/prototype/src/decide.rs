@@ -107,7 +107,12 @@ fn judge_canary(run: &Run, observed: &Observed, now: Timestamp) -> Decision {
     let step = Step::AwaitCanary;
     match observed.canary() {
         Err(fact) => Decision::Read(vec![fact]),
-        Ok(canary) => match assess::judge(&canary.cloned().unwrap_or_default(), &run.header.version, now) {
+        Ok(canary) => match assess::judge(
+            &canary.cloned().unwrap_or_default(),
+            &run.header.version,
+            assess::canary_timeout(run),
+            now,
+        ) {
             Verdict::Rejected(reason) => {
                 Decision::Record(Event::Succeeded { step, output: Some(Output::Rejected(reason)) })
             }

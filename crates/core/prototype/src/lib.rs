@@ -21,6 +21,7 @@ pub mod journal;
 pub mod latest;
 pub mod names;
 pub mod observed;
+pub mod orphan;
 pub mod plan;
 pub mod preflight;
 pub mod provenance;

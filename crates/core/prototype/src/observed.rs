@@ -1,7 +1,9 @@
 //! The state of cloud and cluster, as read for one decision.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, Snapshot};
+use kiln_types::{Gallery, ImageDefinition, ImageVersion, Instance, Node, Pool, SmokeTest, Snapshot};
 
 use crate::action::Action;
 use crate::step::Step;
@@ -64,6 +66,10 @@ pub struct CanaryView {
     pub registered: Option<Timestamp>,
     /// Why its node is not Ready yet.
     pub pending: String,
+    /// For how long its node has been Ready without interruption.
+    pub ready_for: Duration,
+    /// The state of the pod that tests it; `None` if the pod does not exist.
+    pub smoke_test: Option<SmokeTest>,
 }
 
 impl Observed {
@@ -87,7 +93,7 @@ impl Observed {
             // The instance is read again, to see whether it was off all the time.
             Action::Snapshot(_) => (self.snapshot, self.instance) = (None, None),
             Action::DeleteSnapshot => self.snapshot = None,
-            Action::CreateCanary(_) | Action::DeleteCanary => self.canary = None,
+            Action::CreateCanary(_) | Action::DeleteCanary | Action::RunSmokeTest => self.canary = None,
             Action::Drain | Action::InstallFirstBoot | Action::LiveSnapshot(_) | Action::Thaw => {
                 *self = Self::default();
             }

@@ -1,6 +1,6 @@
 //! A run: its id, its options and its header.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kiln_types::{
@@ -48,6 +48,21 @@ pub struct RunOptions {
     /// The Secret in kiln's namespace with the secret parts of the pool's recipe, for a canary that joins by the recipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_secret: Option<String>,
+    /// The size of the canary; by default the pool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_size: Option<String>,
+    /// The availability zone of the canary; by default one of the pool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_zone: Option<String>,
+    /// Do not delete a canary that failed, so that a person can look at it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_canary_on_failure: bool,
+    /// The pod that must succeed on the canary, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smoke_test: Option<String>,
+    /// For how many seconds the canary has to stay Ready.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub soak_seconds: u64,
     /// Set the version in the scale set's model instead of the image definition.
     pub pin: bool,
     /// Deallocate the donor instead of only stopping it.
@@ -62,6 +77,9 @@ pub struct RunOptions {
     pub new_nodes: u32,
     /// Replicas of the version per region; by default derived from the pool's size.
     pub replicas: Option<u32>,
+    /// Regions to replicate the version to besides the pool's own, each with its number of replicas if it has one of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub target_regions: BTreeMap<String, Option<u32>>,
     /// The resource id of the version's disk encryption set; by default the donor's.
     pub disk_encryption_set: Option<String>,
     /// Tags for everything that the run creates, in addition to its own.
@@ -87,12 +105,18 @@ impl Default for RunOptions {
             canary: true,
             join: None,
             canary_secret: None,
+            canary_size: None,
+            canary_zone: None,
+            keep_canary_on_failure: false,
+            smoke_test: None,
+            soak_seconds: 0,
             pin: false,
             deallocate: false,
             live: false,
             replace_today: false,
             new_nodes: 0,
             replicas: None,
+            target_regions: BTreeMap::new(),
             disk_encryption_set: None,
             tags: Tags::new(),
             protected_settings_of: BTreeSet::new(),
@@ -138,6 +162,9 @@ pub struct Header {
     pub replicas: u32,
     /// Created if it does not exist.
     pub gallery: Gallery,
+    /// Where the gallery is, if not where the pool is. A process that resumes the run must use the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gallery_scope: Option<String>,
     /// Created if it does not exist.
     pub definition: ImageDefinition,
     pub snapshot: SnapshotName,
@@ -147,6 +174,11 @@ pub struct Header {
     pub keeps_custom_data: bool,
     /// Tags of the snapshot and of the version: the user's and the version's provenance.
     pub tags: Tags,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde needs")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde needs")]

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum AccessScope {
     /// The resource group of the pools.
     Home,
+    /// The resource group of the galleries, which may be another one.
+    Galleries,
     /// One resource, by its id. It may be in another resource group, as a subnet often is.
     Resource(String),
 }

@@ -67,6 +67,10 @@ pub struct Canary {
     pub pool: PoolName,
     pub definition: DefinitionName,
     pub number: VersionNumber,
+    /// Its size, if not the pool's.
+    pub size: Option<String>,
+    /// Its availability zone, if not one of the pool's.
+    pub zone: Option<String>,
     /// The custom data of a pool whose NodeConfig is there, since the cloud does not return it. Without it, the custom data has no effect.
     pub custom_data: Option<Secret>,
     pub tags: Tags,
@@ -80,6 +84,18 @@ pub struct CanaryBootstrap {
     pub custom_data: Option<Secret>,
     /// The protected settings of the script extension, as JSON.
     pub protected_settings: Option<Secret>,
+}
+
+/// The state of the pod that tests a canary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SmokeTest {
+    /// It has not ended, for this reason.
+    Running(String),
+    Succeeded,
+    /// A container exited with an error.
+    Failed(String),
+    /// It ended without a result of its own: the kubelet did not admit it, or evicted it.
+    Aborted(String),
 }
 
 #[cfg(test)]

@@ -43,6 +43,16 @@ pub trait Factory: Send + Sync {
         std::future::ready(Ok(Vec::new()))
     }
 
+    /// Where the galleries are, if not where the pools are.
+    fn gallery_scope(&self) -> Option<String> {
+        None
+    }
+
+    /// Lists the names of the regions that a version can be replicated to. A cloud without regions has none.
+    fn regions(&self) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
+
     /// Lists all pools.
     fn pools(&self) -> impl Future<Output = Result<Vec<Pool>, Self::Error>> + Send;
 

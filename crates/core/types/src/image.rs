@@ -147,16 +147,21 @@ pub struct Publication {
     pub location: String,
     /// The resource id of the snapshot.
     pub source: String,
-    /// The regions to replicate to, including the definition's own.
-    pub regions: Vec<String>,
-    /// Per region.
-    pub replicas: u32,
+    /// The regions to replicate to, the definition's own first.
+    pub regions: Vec<TargetRegion>,
     pub storage: Storage,
     /// Whether `latest` skips it.
     pub excluded: bool,
     /// By resource id.
     pub disk_encryption_set: Option<String>,
     pub tags: Tags,
+}
+
+/// A region that a version is replicated to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetRegion {
+    pub name: String,
+    pub replicas: u32,
 }
 
 /// The state of an image version.

@@ -42,7 +42,7 @@ mod version;
 pub mod xml;
 
 pub use access::{AccessScope, Allowance, Grant, Linked, Lock, Need, NeededFor, allowances};
-pub use canary::{Canary, CanaryBootstrap, CanaryName};
+pub use canary::{Canary, CanaryBootstrap, CanaryName, SmokeTest};
 pub use custom_data::{CustomData, sha256_hex};
 pub use error::{ErrorClass, FactoryError};
 pub use factory::Factory;
@@ -50,7 +50,7 @@ pub use freeze::{FREEZE_WINDOW, FreezeEnd, FreezeReport, THAW_TIMER, ThawReport}
 pub use fstab::{FstabEntry, parse as parse_fstab};
 pub use image::{
     Architecture, DefinitionIdentity, DefinitionName, Gallery, Generation, ImageDefinition, ImageFeatures,
-    ImageVersion, Publication, RegionProgress, SecurityType, Storage, VersionState, same_region,
+    ImageVersion, Publication, RegionProgress, SecurityType, Storage, TargetRegion, VersionState, same_region,
 };
 pub use image_catalog::{ImageCatalog, PublishedVersion};
 pub use inspection::{Ancestor, DiskUse, FileLine, FirstBootUnit, Inspection, SecretPlace};

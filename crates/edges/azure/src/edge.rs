@@ -50,6 +50,8 @@ impl fmt::Debug for AzureOptions {
 pub struct Azure {
     arm: Arm,
     scope: Scope,
+    /// The resource group of galleries, image definitions and versions.
+    galleries: Scope,
 }
 
 impl Azure {
@@ -61,7 +63,14 @@ impl Azure {
         };
         let arm =
             Arm::new(ArmOptions { cloud: options.cloud, credential: options.credential, http, jitter: options.jitter });
-        Self { arm, scope }
+        Self { arm, galleries: scope.clone(), scope }
+    }
+
+    /// Uses a gallery in another resource group or subscription of the same tenant.
+    #[must_use]
+    pub fn with_galleries(mut self, scope: Scope) -> Self {
+        self.galleries = scope;
+        self
     }
 
     /// Returns the subscription and resource group.

@@ -23,7 +23,7 @@ const fn only(what: &'static str, action: &'static str, needed_to: &'static str)
 }
 
 /// All actions, by resource. A custom role with exactly these `actions` is sufficient.
-pub const ACTIONS: [Need; 35] = [
+pub const ACTIONS: [Need; 36] = [
     always("Microsoft.Compute/galleries/read", "find the gallery"),
     always("Microsoft.Compute/galleries/write", "create the gallery"),
     always("Microsoft.Compute/galleries/images/read", "find the pool's image definition"),
@@ -73,6 +73,7 @@ pub const ACTIONS: [Need; 35] = [
         "Microsoft.Compute/diskEncryptionSets/read",
         "encrypt image replicas with your own keys",
     ),
+    only("`--target-regions`", "Microsoft.Resources/subscriptions/locations/read", "check the names of the regions"),
     linked(READ_LOAD_BALANCER, "find out which of its pools the canary needs for outbound access"),
     linked(JOIN_SUBNET, "change a model with machines in the subnet, and create the canary there"),
     linked(JOIN_SECURITY_GROUP, "change a model with machines in the security group"),

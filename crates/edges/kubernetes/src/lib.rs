@@ -24,6 +24,7 @@ pub mod rbac;
 mod request;
 mod settings;
 mod skip_store;
+mod smoke_test;
 mod task;
 mod version_records;
 
@@ -42,6 +43,7 @@ pub use name::{Namespace, NodeName, Owner};
 pub use node::{AUTOSCALER_ANNOTATION, HOLD_ANNOTATION, HoldScope, LOAD_BALANCER_LABEL, NodeHold, ReadyWhen};
 pub use original::{OriginalRecipe, OriginalStore, SaveOutcome};
 pub use request::{Cluster, ClusterOptions, WallClock};
+pub use smoke_test::{SMOKE_TEST_LABEL, SmokePod};
 pub use task::{
     Inspector, PodInspector, RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION,
     SECRET_RESULT_KEY, SIMULATED_ANNOTATION, TASK_LABEL, THAW_RESULT_KEY, Task, task_pod,

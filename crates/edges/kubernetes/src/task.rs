@@ -8,6 +8,7 @@ mod frozen;
 mod inspector;
 mod pod;
 
+pub(crate) use driver::explain;
 pub use inspector::{Inspector, PodInspector};
 pub use pod::{
     RESULT_ANNOTATION, RESULT_KEY, RUN_ANNOTATION, SECRET_RESULT_ANNOTATION, SECRET_RESULT_KEY, SIMULATED_ANNOTATION,

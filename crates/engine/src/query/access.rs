@@ -50,6 +50,9 @@ impl AccessReport {
     }
 }
 
+/// The actions on galleries, which may be in another resource group.
+const GALLERIES: &str = "Microsoft.Compute/galleries/";
+
 /// The option that needs [`FORCE_PERMISSIONS`].
 pub(crate) const FORCE: &str = "`--force`";
 
@@ -81,6 +84,10 @@ async fn azure<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<V
     let needs = context.factory.needs();
     let (own, linked): (Vec<_>, Vec<_>) = needs.iter().partition(|need| need.needed_for != NeededFor::Linked);
     let home = grants(context, &AccessScope::Home).await;
+    let galleries = match context.factory.gallery_scope() {
+        Some(scope) => Some((scope, grants(context, &AccessScope::Galleries).await)),
+        None => None,
+    };
     let row = |need: &kiln_types::Need, at: Option<String>, found: &Result<Vec<Grant>, String>| {
         let (allowed, reason) = match found {
             Ok(grants) => (allowances(&[*need], grants)[0].allowed, String::new()),
@@ -99,7 +106,11 @@ async fn azure<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<V
             reason,
         }
     };
-    let mut rows: Vec<AccessRow> = own.into_iter().map(|need| row(need, None, &home)).collect();
+    let own_row = |need: &kiln_types::Need| match &galleries {
+        Some((scope, grants)) if need.action.starts_with(GALLERIES) => row(need, Some(scope.clone()), grants),
+        _ => row(need, None, &home),
+    };
+    let mut rows: Vec<AccessRow> = own.into_iter().map(own_row).collect();
     // If pools cannot be listed, the rows above already show it.
     let Ok(pools) = context.pools(names).await else { return Ok(rows) };
     let mut resources: BTreeMap<String, Vec<String>> = BTreeMap::new();

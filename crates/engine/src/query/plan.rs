@@ -81,6 +81,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &RunRequest, inspec
             kured_locks: &[],
             missing_permissions: &[],
             locks: Ok(&[]),
+            unknown_regions: &[],
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
         },

@@ -99,7 +99,14 @@ impl<F: Factory> Runner<'_, F> {
             Action::DeleteSnapshot => accepted(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => accepted(factory.publish(publication).await),
             Action::CreateCanary(canary) => self.create_canary(canary).await,
-            Action::DeleteCanary => accepted(factory.delete_canary(&header.canary).await),
+            Action::RunSmokeTest => self.run_smoke_test().await,
+            Action::DeleteCanary => {
+                if header.options.smoke_test.is_some() {
+                    let deleted = self.context.cluster.delete_smoke_test(&self.context.namespace, &header.canary).await;
+                    deleted.map_err(|error| cluster_failure(&error))?;
+                }
+                accepted(factory.delete_canary(&header.canary).await)
+            }
             Action::TagDefinition { definition, tags } => accepted(factory.tag_definition(definition, tags).await),
             Action::Include(number) => accepted(factory.set_excluded(definition, number, false).await),
             Action::SetRecipe { change, revision } => accepted(factory.set_recipe(pool, change, revision).await),
@@ -120,6 +127,19 @@ impl<F: Factory> Runner<'_, F> {
             canary.bootstrap = Some(read.map_err(|missing| StepFailure::new(ErrorClass::Refused, missing))?);
         }
         accepted(self.context.factory.create_canary(&canary).await)
+    }
+
+    /// Creates the pod that tests the canary, on its node.
+    async fn run_smoke_test(&mut self) -> Acted {
+        let Header { canary, options, .. } = &self.run.header;
+        let Some(node) = self.cordon_canary().await? else {
+            return Err(StepFailure::new(ErrorClass::NotFound, format!("the node of `{canary}` no longer exists")));
+        };
+        let manifest = options.smoke_test.as_deref().unwrap_or_default();
+        let cluster = &self.context.cluster;
+        let created =
+            cluster.create_smoke_test(&self.context.namespace, canary, &node.name, &self.owner, manifest).await;
+        created.map(|()| None).map_err(|error| cluster_failure(&error))
     }
 
     async fn hold_node(&mut self) -> Acted {

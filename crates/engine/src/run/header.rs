@@ -68,6 +68,7 @@ impl PreflightFacts {
                 tags: users_tags(&options.tags),
                 ..names::new_gallery(&context.resource_group, &pool.location)?
             },
+            gallery_scope: context.factory.gallery_scope(),
             definition,
             snapshot: names::snapshot(&pool.name)?,
             canary: CanaryName::from_run(run.as_str())?,

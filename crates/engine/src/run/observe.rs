@@ -116,11 +116,20 @@ impl<F: Factory> Runner<'_, F> {
             None => view.pending = format!("node `{name}` has not registered"),
             Some(node) => {
                 view.ready = node.is_ready();
+                let since = node.ready_since.filter(|_| view.ready);
+                view.ready_for = since
+                    .and_then(|since| self.context.now().duration_since(since).try_into().ok())
+                    .unwrap_or_default();
                 view.registered = Some(registered.unwrap_or_else(|| self.context.now()));
                 view.pending = format!("node `{}`: {}", node.name, node.readiness);
             }
         }
         self.canary = Some(CanaryNode { name, registered: view.registered });
+        if view.ready && self.run.header.options.smoke_test.is_some() {
+            let (namespace, canary) = (&self.context.namespace, &self.run.header.canary);
+            let test = self.context.cluster.smoke_test(namespace, canary).await;
+            view.smoke_test = test.map_err(|error| cluster_failure(&error))?;
+        }
         Ok(view)
     }
 

@@ -72,6 +72,7 @@ impl PreflightFacts {
             kured_locks: kured_locks(context, &missing_permissions).await?,
             missing_permissions,
             locks: locks(context, &pool).await?,
+            unknown_regions: unknown_regions(context, options, &pool).await?,
             original_saved: original_saved(context, &pool, &definition_name).await?,
             contents: contents(context, &pool, &definitions).await?,
         };
@@ -137,6 +138,7 @@ impl PreflightFacts {
             kured_locks: &surroundings.kured_locks,
             missing_permissions: &surroundings.missing_permissions,
             locks: surroundings.locks.as_deref().map_err(String::as_str),
+            unknown_regions: &surroundings.unknown_regions,
             options,
             today: Offset::UTC.to_datetime(context.now()).date(),
         })
@@ -160,6 +162,7 @@ struct Surroundings {
     missing_permissions: Vec<String>,
     /// The pool's locks, or why they could not be read.
     locks: Result<Vec<Lock>, String>,
+    unknown_regions: Vec<String>,
     original_saved: bool,
     contents: Vec<VersionFacts>,
 }
@@ -224,6 +227,25 @@ async fn locks<F: Factory>(context: &Context<F>, pool: &Pool) -> Result<Result<V
         Err(error) if error.permission() => Ok(Err(error.to_string())),
         Err(error) => Err(Error::cloud(format!("read the locks of `{}`", pool.name))(error)),
     }
+}
+
+/// The regions of `--target-regions` that the cloud does not have. A role that may not list regions is no reason to refuse the run.
+async fn unknown_regions<F: Factory>(
+    context: &Context<F>,
+    options: &RunOptions,
+    pool: &Pool,
+) -> Result<Vec<String>, Error> {
+    if options.target_regions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = match context.factory.regions().await {
+        Ok(known) => known,
+        Err(error) if error.permission() => return Ok(Vec::new()),
+        Err(error) => return Err(Error::cloud("list regions")(error)),
+    };
+    let is_known =
+        |name: &&String| known.iter().chain([&pool.location]).any(|known| kiln_types::same_region(known, name));
+    Ok(options.target_regions.keys().filter(|name| !is_known(name)).cloned().collect())
 }
 
 /// Whether the original recipe is saved, or there is none because the pool already uses its image definition.

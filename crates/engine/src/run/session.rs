@@ -113,6 +113,7 @@ impl<'a, F: Factory> PoolSession<'a, F> {
     pub(crate) async fn resume(&self) -> Result<RunReport, Error> {
         let journal = self.store.load().await?;
         let run = open_run(&journal)?.ok_or_else(|| Error::NoOpenRun(self.pool.clone()))?;
+        self.check_gallery(&run)?;
         let pause = self.pause_since(&run).await;
         let mut runner = self.runner(run, journal, Observed::default(), None);
         runner.record(Event::Resumed { who: self.context.who.clone() }).await?;
@@ -128,11 +129,21 @@ impl<'a, F: Factory> PoolSession<'a, F> {
     pub(crate) async fn cancel(&self, reason: &str) -> Result<Option<Run>, Error> {
         let journal = self.store.load().await?;
         let Some(run) = open_run(&journal)? else { return Ok(None) };
+        self.check_gallery(&run)?;
         let mut runner = self.runner(run, journal, Observed::default(), None);
         if let Some(event) = event_to_cancel(&runner.run, reason) {
             runner.record(event).await?;
         }
         Ok(Some(runner.run))
+    }
+
+    /// Fails if this process looks for galleries in another place than the run. It would create a second gallery.
+    fn check_gallery(&self, run: &Run) -> Result<(), Error> {
+        let (recorded, given) = (run.header.gallery_scope.clone(), self.context.factory.gallery_scope());
+        if recorded == given {
+            return Ok(());
+        }
+        Err(Error::OtherGallery { pool: self.pool.clone(), recorded, given })
     }
 
     /// A pause from after the run was opened. If it cannot be read now, the steps that depend on it read it again.

@@ -4,20 +4,25 @@ use std::time::Duration;
 
 use kiln_types::tags::{CLAIM_TAG, VERSION_TAG};
 use kiln_types::{
-    Canary, CanaryBootstrap, ErrorClass, ImageVersion, JoinMode, Provisioning, Publication, Storage, Tags, VersionState,
+    Canary, CanaryBootstrap, ErrorClass, ImageVersion, JoinMode, Provisioning, Publication, SmokeTest, Storage, Tags,
+    TargetRegion, VersionState, same_region,
 };
 
 use super::verdict::not_proven;
 use super::{Assessed, Assessment, PUBLISH_TIMEOUT, is_uninterrupted, is_used, own_version, versions};
 use crate::action::Action;
-use crate::journal::{Memo, Route, Run};
-use crate::observed::Observed;
+use crate::journal::{Memo, Output, Route, Run};
+use crate::observed::{CanaryView, Observed};
 use crate::provenance::users_tags;
 use crate::rollback::{self, Fingerprint, RejectedVersion};
+use crate::run::Header;
 use crate::step::Step;
 
 /// kamino's ten nodes were Ready after 3.5 minutes with the slow recipe. A canary that is not Ready after 20 will not be.
 pub(crate) const CANARY_TIMEOUT: Duration = Duration::from_mins(20);
+
+/// Poll interval of the pod that tests the canary.
+const SMOKE_TEST_POLL: Duration = Duration::from_secs(5);
 
 pub(super) fn publish(run: &Run, observed: &Observed) -> Assessed {
     let header = &run.header;
@@ -41,14 +46,27 @@ pub(super) fn publish(run: &Run, observed: &Observed) -> Assessed {
         number: header.version.clone(),
         location: header.definition.location.clone(),
         source: snapshot.id.clone(),
-        regions: vec![header.definition.location.clone()],
-        replicas: header.replicas,
+        regions: target_regions(header),
         storage: if unsupported { Storage::Local } else { Storage::ZoneRedundant },
         excluded: true,
         disk_encryption_set: header.options.disk_encryption_set.clone().or(header.donor.encryption_set.clone()),
         // The snapshot may be from an earlier run, so its own tags describe what is on it.
         tags: snapshot.tags.clone(),
     }))))
+}
+
+/// The definition's region, and the others that the user named. Each has its own number of replicas, or the default.
+pub(crate) fn target_regions(header: &Header) -> Vec<TargetRegion> {
+    let home = &header.definition.location;
+    let wanted = &header.options.target_regions;
+    let own = wanted.iter().find(|(name, _)| same_region(name, home)).and_then(|(_, replicas)| *replicas);
+    let others = wanted
+        .iter()
+        .filter(|(name, _)| !same_region(name, home))
+        .map(|(name, replicas)| TargetRegion { name: name.clone(), replicas: replicas.unwrap_or(header.replicas) });
+    std::iter::once(TargetRegion { name: home.clone(), replicas: own.unwrap_or(header.replicas) })
+        .chain(others)
+        .collect()
 }
 
 fn published(run: &Run, observed: &Observed, version: &ImageVersion) -> Assessed {
@@ -92,6 +110,8 @@ pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
             pool: run.header.pool.clone(),
             definition: run.header.definition.name.clone(),
             number: run.header.version.clone(),
+            size: run.header.options.canary_size.clone(),
+            zone: run.header.options.canary_zone.clone(),
             // The engine fills in the secrets, which no decision needs.
             bootstrap: (run.header.join == JoinMode::Recipe).then(CanaryBootstrap::default),
             custom_data: None,
@@ -125,14 +145,54 @@ pub(super) fn await_canary(run: &Run, observed: &Observed) -> Assessed {
         return Ok(Assessment::fail(ErrorClass::NotFound, message));
     };
     if canary.ready {
-        return Ok(Assessment::done());
+        return Ok(prove(run, canary));
     }
     if let Some(failed) = &canary.failed {
         let message = not_proven(&run.header.version, format_args!("its canary could not be created: {failed}"));
         return Ok(Assessment::fail(ErrorClass::Capacity, message));
     }
     let reason = format!("the canary is not Ready: {}", canary.pending);
-    Ok(Assessment::Poll { pause: Duration::from_secs(10), reason, timeout: CANARY_TIMEOUT })
+    Ok(Assessment::Poll { pause: Duration::from_secs(10), reason, timeout: canary_timeout(run) })
+}
+
+/// How long to wait for a canary. A soak comes on top, so that a canary that registers late can still finish it.
+pub(crate) fn canary_timeout(run: &Run) -> Duration {
+    CANARY_TIMEOUT + soak(run)
+}
+
+fn soak(run: &Run) -> Duration {
+    Duration::from_secs(run.header.options.soak_seconds)
+}
+
+/// What a canary that is Ready has to do besides: pass the smoke test, then stay Ready for the soak. The test is first, because whatever
+/// it breaks may take a while to show.
+fn prove(run: &Run, canary: &CanaryView) -> Assessment {
+    if run.header.options.smoke_test.is_some() {
+        match &canary.smoke_test {
+            None => return Assessment::act(Action::RunSmokeTest),
+            Some(SmokeTest::Running(reason)) => {
+                let reason = format!("the smoke test has not ended: {reason}");
+                return Assessment::Poll { pause: SMOKE_TEST_POLL, reason, timeout: canary_timeout(run) };
+            }
+            Some(SmokeTest::Failed(reason)) => {
+                return Assessment::Done(Some(Output::Rejected(format!("the smoke test failed: {reason}"))));
+            }
+            Some(SmokeTest::Aborted(reason)) => {
+                let message =
+                    not_proven(&run.header.version, format_args!("its smoke test ended without a result: {reason}"));
+                return Assessment::fail(ErrorClass::Unexpected, message);
+            }
+            Some(SmokeTest::Succeeded) => {}
+        }
+    }
+    let left = soak(run).saturating_sub(canary.ready_for);
+    if left.is_zero() {
+        return Assessment::done();
+    }
+    let (so_far, of) = (canary.ready_for.as_secs(), soak(run).as_secs());
+    let reason = format!("the canary has been Ready for {so_far} s of {of} s");
+    // Short enough to notice a node that is not Ready for a moment.
+    Assessment::Poll { pause: left.min(Duration::from_secs(10)), reason, timeout: canary_timeout(run) }
 }
 
 /// Records the version as rejected on the image definition, with the changes that it introduced over the version before it.
@@ -151,7 +211,12 @@ pub(super) fn reject(run: &Run, observed: &Observed) -> Assessed {
     Ok(Assessment::act(Action::TagDefinition { definition: Box::new(definition.clone()), tags }))
 }
 
-pub(super) fn delete_canary(observed: &Observed) -> Assessed {
+pub(super) fn delete_canary(run: &Run, observed: &Observed) -> Assessed {
+    let failed_at_canary = matches!(&run.failed, Some((Step::AwaitCanary, _)));
+    if run.header.options.keep_canary_on_failure && (run.rejected().is_some() || failed_at_canary) {
+        let note = format!("canary `{}` is kept; `kiln prototype gc --yes` deletes it", run.header.canary);
+        return Ok(Assessment::done_because(note));
+    }
     Ok(match observed.canary()? {
         None => Assessment::done(),
         Some(canary) if canary.deleting => Assessment::poll("the canary is being deleted"),

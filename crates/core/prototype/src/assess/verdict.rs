@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kiln_types::VersionNumber;
+use kiln_types::{SmokeTest, VersionNumber};
 
-use super::image::CANARY_TIMEOUT;
 use crate::observed::CanaryView;
 
 /// A kubelet needs about ten seconds from its registration until its node is Ready, and a CNI plugin that has to be pulled a few minutes
@@ -30,11 +29,19 @@ pub(crate) enum Verdict {
 /// version. A VM agent that reports shows only that the disk boots. The agent talks to the host, which works without any route out of the
 /// subnet, so a machine that never registers may just as well lack outbound access, a firewall rule or an API server. Missing capacity
 /// and quota, a failed creation and a machine that was never seen booting are no evidence at all.
-pub(crate) fn judge(canary: &CanaryView, version: &VersionNumber, now: Timestamp) -> Verdict {
-    let minutes = CANARY_TIMEOUT.as_secs() / 60;
+pub(crate) fn judge(canary: &CanaryView, version: &VersionNumber, timeout: Duration, now: Timestamp) -> Verdict {
+    let minutes = timeout.as_secs() / 60;
     let pending = &canary.pending;
     let unproven = |reason: fmt::Arguments<'_>| Verdict::NotProven(not_proven(version, reason));
+    if let Some(SmokeTest::Running(reason)) = &canary.smoke_test {
+        // Its image may not be available, or the test may be slow: neither is a fault of the version.
+        return unproven(format_args!("its smoke test did not end within {minutes} min ({reason})"));
+    }
     match canary.registered {
+        Some(_) if canary.ready => Verdict::Rejected(format!(
+            "the canary did not stay Ready: after {minutes} min it has been Ready for {} s",
+            canary.ready_for.as_secs()
+        )),
         Some(since) if now.duration_since(since) >= settles_within() => {
             Verdict::Rejected(format!("the canary is not Ready: {pending}, for {minutes} min now"))
         }
@@ -59,13 +66,14 @@ fn settles_within() -> SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assess::image::CANARY_TIMEOUT;
     use crate::sample::number;
 
     fn verdict(booted: bool, registered_minutes_ago: Option<i64>) -> Verdict {
         let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
         let registered = registered_minutes_ago.map(|minutes| now - SignedDuration::from_mins(minutes));
         let canary = CanaryView { booted, registered, pending: "node `c`: x".to_owned(), ..CanaryView::default() };
-        judge(&canary, &number("2026.11.15"), now)
+        judge(&canary, &number("2026.11.15"), CANARY_TIMEOUT, now)
     }
 
     #[test]

@@ -75,6 +75,7 @@ fn plan_of(world: &World) -> Plan {
             kured_locks: &[],
             missing_permissions: &[],
             locks: Ok(&[]),
+            unknown_regions: &[],
             options: &world.options,
             today: "2026-11-15".parse().unwrap(),
         },

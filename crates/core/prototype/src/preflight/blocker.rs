@@ -81,6 +81,8 @@ pub enum BlockerKind {
     Permission,
     /// A lock prevents changes or deletions.
     Locked,
+    /// The version cannot be replicated to a region.
+    Regions,
     PoolOfOne,
     NotInPool,
     NoProviderId,
@@ -150,7 +152,7 @@ const fn text(
 use BlockerKind as Kind;
 use Consent::{EmptyPool, LostOriginal, ManagedPool, Never, RejectedPatch};
 
-const TABLE: [Text; 42] = [
+const TABLE: [Text; 43] = [
     text(
         Kind::UpgradePolicy,
         "upgrade-policy",
@@ -221,6 +223,13 @@ const TABLE: [Text; 42] = [
         Never,
         "the run could not delete its canary, its snapshot and old versions, or could not change anything",
         "remove the lock for the run: `az lock delete`",
+    ),
+    text(
+        Kind::Regions,
+        "regions",
+        Never,
+        "the version could not be created, after the donor was stopped for its snapshot",
+        "correct `--target-regions`; `az account list-locations` lists the names",
     ),
     text(
         Kind::PoolOfOne,

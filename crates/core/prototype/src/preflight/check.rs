@@ -4,7 +4,7 @@ use std::fmt;
 
 use kiln_types::{
     FileLine, ImageVersion, Inspection, JoinMode, Lock, OperatingSystem, Orchestration, PowerState, Provisioning,
-    SecurityType, UpgradeMode, VersionState,
+    SecurityType, UpgradeMode, VersionState, same_region,
 };
 use serde::Serialize;
 
@@ -102,6 +102,18 @@ fn pool_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     blockers.into_iter().flatten().collect()
 }
 
+fn regions(input: &PreflightInput<'_>) -> Option<Blocker> {
+    let options = input.options;
+    if !input.unknown_regions.is_empty() {
+        return Some(Kind::Regions.found(format!("unknown regions: {}", input.unknown_regions.join(", "))));
+    }
+    let others = options.target_regions.keys().any(|name| !same_region(name, &input.pool.location));
+    let set = options.disk_encryption_set.as_ref().or(input.disk.and_then(|disk| disk.encryption_set.as_ref()));
+    set.filter(|_| others).map(|_| {
+        Kind::Regions.found("the version is encrypted with a disk encryption set, which exists in one region only")
+    })
+}
+
 fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
     let pauses = input.definitions.iter().filter_map(|definition| Pause::read(&definition.tags));
     let pause = pauses.into_iter().find(|pause| pause.is_active(input.today));
@@ -126,6 +138,7 @@ fn owner_blockers(input: &PreflightInput<'_>) -> Vec<Blocker> {
         when(!kured.is_empty(), Kind::Kured, kured.join(", ")),
         when(!missing.is_empty(), Kind::Permission, format!("missing permissions: {}", missing.join(", "))),
         when(!locks.is_empty(), Kind::Locked, locks.join(", ")),
+        regions(input),
         original,
         protected_settings(input),
     ];

@@ -26,6 +26,7 @@ struct World {
     kured: Vec<String>,
     missing: Vec<String>,
     locks: Result<Vec<Lock>, String>,
+    unknown_regions: Vec<String>,
     options: RunOptions,
     definition_name: kiln_types::DefinitionName,
 }
@@ -47,6 +48,7 @@ fn world() -> World {
         kured: Vec::new(),
         missing: Vec::new(),
         locks: Ok(Vec::new()),
+        unknown_regions: Vec::new(),
         options: options(),
         definition_name: definition_name(),
     }
@@ -73,6 +75,7 @@ fn report(change: impl FnOnce(&mut World)) -> PreflightReport {
         kured_locks: &world.kured,
         missing_permissions: &world.missing,
         locks: world.locks.as_deref().map_err(String::as_str),
+        unknown_regions: &world.unknown_regions,
         options: &world.options,
         today: "2026-11-16".parse().unwrap(),
     })

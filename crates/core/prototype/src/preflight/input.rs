@@ -47,6 +47,8 @@ pub struct PreflightInput<'a> {
     pub missing_permissions: &'a [String],
     /// The locks that apply to the pool, or why they could not be read.
     pub locks: Result<&'a [Lock], &'a str>,
+    /// Regions of `--target-regions` that the cloud does not have.
+    pub unknown_regions: &'a [String],
     /// The options of the run, with its consents.
     pub options: &'a RunOptions,
     pub today: jiff::civil::Date,

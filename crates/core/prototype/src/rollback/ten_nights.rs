@@ -120,6 +120,7 @@ impl Fleet {
                 kured_locks: &[],
                 missing_permissions: &[],
                 locks: Ok(&[]),
+                unknown_regions: &[],
                 options: &options(),
                 today: day,
             })

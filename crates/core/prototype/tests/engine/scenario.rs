@@ -264,6 +264,7 @@ pub(crate) fn header(started: &str, options: &RunOptions, has_first_boot: bool) 
         options: options.clone(),
         join: options.join.unwrap_or_default(),
         replicas: 3,
+        gallery_scope: None,
         gallery,
         definition: ImageDefinition {
             name: names::definition(GROUP, &pool.name).unwrap(),

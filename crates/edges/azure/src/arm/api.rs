@@ -23,6 +23,8 @@ pub(crate) enum Api {
     Authorization,
     /// Locks.
     Locks,
+    /// Regions of a subscription.
+    Subscriptions,
 }
 
 impl Api {
@@ -37,6 +39,7 @@ impl Api {
             Self::Containers => "2024-04-02-preview",
             Self::Authorization => "2022-04-01",
             Self::Locks => "2016-09-01",
+            Self::Subscriptions => "2022-12-01",
         }
     }
 }

@@ -94,7 +94,7 @@ impl PartialEq for ResourceId {
 impl Eq for ResourceId {}
 
 /// The subscription and resource group that a client works in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Scope {
     subscription: String,
     resource_group: String,
@@ -119,12 +119,14 @@ impl Scope {
         &self.resource_group
     }
 
+    /// Returns the id of the resource group.
+    pub(crate) fn resource_group_id(&self) -> String {
+        format!("/subscriptions/{}/resourceGroups/{}", self.subscription, self.resource_group)
+    }
+
     /// Returns the path of all resources of a type in the resource group.
     pub(crate) fn collection(&self, provider: &'static str, kind: &'static str) -> String {
-        format!(
-            "/subscriptions/{}/resourceGroups/{}/providers/{provider}/{kind}",
-            self.subscription, self.resource_group
-        )
+        format!("{}/providers/{provider}/{kind}", self.resource_group_id())
     }
 
     /// Returns the id of a resource in the resource group.
@@ -141,6 +143,21 @@ impl Scope {
     pub(crate) fn contains(&self, id: &ResourceId) -> bool {
         let is = |segment, value: &str| id.value_of(segment).is_some_and(|v| v.eq_ignore_ascii_case(value));
         is("subscriptions", &self.subscription) && is("resourceGroups", &self.resource_group)
+    }
+}
+
+impl PartialEq for Scope {
+    fn eq(&self, other: &Self) -> bool {
+        self.subscription.eq_ignore_ascii_case(&other.subscription)
+            && self.resource_group.eq_ignore_ascii_case(&other.resource_group)
+    }
+}
+
+impl Eq for Scope {}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.subscription, self.resource_group)
     }
 }
 

@@ -19,11 +19,11 @@ impl Azure {
         let mut template: Template = answer.read()?;
         let outbound = self.outbound_pools(&template).await?;
         template.keep_backend_pools(|pool| outbound.contains(pool));
-        let pool = answer.read::<ScaleSet>()?.read(&self.scope).map_err(super::missing_field(&source))?;
+        let pool = answer.read::<ScaleSet>()?.read(&self.galleries).map_err(super::missing_field(&source))?;
         let exact = ImageSource::ExactVersion(canary.definition.clone(), canary.number.clone());
         let body = CanaryPut::new(
             canary,
-            ImageReference::from_source(&exact, &self.scope)?,
+            ImageReference::from_source(&exact, &self.galleries)?,
             template,
             &pool.recipe.extensions,
         )

@@ -11,7 +11,7 @@ use crate::models::patch::TagPatch;
 
 impl Azure {
     fn gallery(&self, name: &GalleryName) -> Result<ResourceId, BadResourceId> {
-        self.scope.resource(COMPUTE, "galleries", name.as_str())
+        self.galleries.resource(COMPUTE, "galleries", name.as_str())
     }
 
     pub(super) async fn get_gallery(&self, name: &GalleryName) -> Result<Option<Gallery>, Error> {
@@ -25,13 +25,13 @@ impl Azure {
     }
 
     pub(super) async fn get_definition(&self, definition: &DefinitionName) -> Result<Option<ImageDefinition>, Error> {
-        let id = definition_id(&self.scope, definition)?;
+        let id = definition_id(&self.galleries, definition)?;
         let found: Option<Definition> = self.arm.find(&Call::get(id.as_str(), Api::Gallery)).await?;
         Ok(found.map(|model| model.read(definition.clone())))
     }
 
     pub(super) async fn put_definition(&self, definition: &ImageDefinition) -> Result<Handle, Error> {
-        self.put(&definition_id(&self.scope, &definition.name)?, &DefinitionPut::new(definition)).await
+        self.put(&definition_id(&self.galleries, &definition.name)?, &DefinitionPut::new(definition)).await
     }
 
     pub(super) async fn patch_definition_tags(
@@ -39,7 +39,7 @@ impl Azure {
         definition: &ImageDefinition,
         changes: &Tags,
     ) -> Result<Handle, Error> {
-        let id = definition_id(&self.scope, &definition.name)?;
+        let id = definition_id(&self.galleries, &definition.name)?;
         let patch = TagPatch::new(&definition.tags, changes);
         self.arm.begin(&Call::patch(id.as_str(), Api::Gallery, &patch), OperationKind::Write, id.as_str()).await
     }

@@ -30,6 +30,14 @@ impl Factory for Azure {
         self.list_locks(pool).await
     }
 
+    fn gallery_scope(&self) -> Option<String> {
+        (self.galleries != self.scope).then(|| self.galleries.to_string())
+    }
+
+    async fn regions(&self) -> Result<Vec<String>, Error> {
+        self.list_regions().await
+    }
+
     async fn pools(&self) -> Result<Vec<Pool>, Error> {
         self.list_pools().await
     }

@@ -25,14 +25,14 @@ impl Azure {
             .filter(|vm| !vm.is_bare())
             .map(|vm| {
                 let id = id.child("virtualMachines", &vm.instance_id)?;
-                vm.read(&self.scope).map_err(missing_field(&id))
+                vm.read(&self.galleries).map_err(missing_field(&id))
             })
             .collect()
     }
 
     pub(super) async fn get_instance(&self, pool: &PoolName, instance: &InstanceId) -> Result<Instance, Error> {
         let id = self.instance(pool, instance)?;
-        self.get_vm(&id, "instanceView").await?.read(&self.scope).map_err(missing_field(&id))
+        self.get_vm(&id, "instanceView").await?.read(&self.galleries).map_err(missing_field(&id))
     }
 
     async fn get_vm(&self, id: &ResourceId, expand: &'static str) -> Result<ScaleSetVm, Error> {

@@ -15,7 +15,7 @@ impl Azure {
         sets.into_iter()
             .map(|set| {
                 let id = self.scope.resource(COMPUTE, "virtualMachineScaleSets", &set.name)?;
-                set.read(&self.scope).map_err(missing_field(&id))
+                set.read(&self.galleries).map_err(missing_field(&id))
             })
             .collect()
     }
@@ -23,7 +23,7 @@ impl Azure {
     pub(super) async fn get_pool(&self, pool: &PoolName) -> Result<Pool, Error> {
         let id = self.scale_set(pool)?;
         let set: ScaleSet = self.arm.get(&Call::get(id.as_str(), Api::Compute)).await?;
-        set.read(&self.scope).map_err(missing_field(&id))
+        set.read(&self.galleries).map_err(missing_field(&id))
     }
 
     pub(super) async fn patch_recipe(
@@ -33,7 +33,7 @@ impl Azure {
         seen: &Revision,
     ) -> Result<Handle, Error> {
         let id = self.scale_set(pool)?;
-        self.patch_scale_set(&id, &RecipePatch::new(change, &self.scope)?, seen).await
+        self.patch_scale_set(&id, &RecipePatch::new(change, &self.galleries)?, seen).await
     }
 
     pub(super) async fn patch_tags(&self, pool: &Pool, changes: &Tags) -> Result<Handle, Error> {

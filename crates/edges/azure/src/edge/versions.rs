@@ -13,7 +13,7 @@ impl Azure {
         definition: &DefinitionName,
         number: &VersionNumber,
     ) -> Result<ResourceId, BadResourceId> {
-        definition_id(&self.scope, definition)?.child("versions", number.as_str())
+        definition_id(&self.galleries, definition)?.child("versions", number.as_str())
     }
 
     async fn get_version(&self, id: &ResourceId) -> Result<Version, Error> {
@@ -21,7 +21,7 @@ impl Azure {
     }
 
     pub(super) async fn list_versions(&self, definition: &DefinitionName) -> Result<Vec<ImageVersion>, Error> {
-        let definition = definition_id(&self.scope, definition)?;
+        let definition = definition_id(&self.galleries, definition)?;
         let listed: Vec<Version> = match self.arm.list(&Call::get(definition.action("versions"), Api::Gallery)).await {
             Ok(versions) => versions,
             Err(error) if error.not_found() => Vec::new(),

@@ -25,6 +25,12 @@ impl PermissionModel {
     }
 }
 
+/// A resource of which only the name is read.
+#[derive(Deserialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+}
+
 #[derive(Deserialize)]
 pub(crate) struct LockModel {
     id: String,

@@ -275,9 +275,9 @@ impl CanaryPut {
         }
         Ok(Self {
             location: template.location,
-            zones: template.zones,
+            zones: canary.zone.clone().map_or(template.zones, |zone| vec![zone]),
             tags,
-            sku: Sku { capacity: 1, ..template.sku },
+            sku: Sku { capacity: 1, name: canary.size.clone().or(template.sku.name), tier: template.sku.tier },
             plan: template.plan,
             identity: template.identity.map(Identity::without_read_only_fields),
             properties: PutProperties {
@@ -285,7 +285,8 @@ impl CanaryPut {
                 overprovision: false,
                 upgrade_policy: UpgradePolicy { mode: "Manual" },
                 single_placement_group,
-                platform_fault_domain_count,
+                // The fault domains of a regional scale set do not exist in a zone.
+                platform_fault_domain_count: platform_fault_domain_count.filter(|_| canary.zone.is_none()),
                 virtual_machine_profile: PutProfile {
                     os_profile: OsProfile {
                         // With the pool's own prefix the canary would get the name of the pool's first node, and thereby its Node object.
@@ -378,6 +379,9 @@ mod tests {
             pool: "pool".parse().unwrap(),
             definition: kiln_types::DefinitionName { gallery: "g".parse().unwrap(), definition: "d".into() },
             number: "2026.11.15".parse().unwrap(),
+
+            size: None,
+            zone: None,
             custom_data: None,
             tags: Tags::from([("kiln-run".to_owned(), "r1".to_owned())]),
             bootstrap,

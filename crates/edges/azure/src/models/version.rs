@@ -197,7 +197,8 @@ struct OsDiskImage {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PutProfile {
-    replica_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica_count: Option<u32>,
     storage_account_type: &'static str,
     exclude_from_latest: bool,
     target_regions: Vec<TargetRegion>,
@@ -208,9 +209,9 @@ impl<'a> VersionPut<'a> {
         let word = storage_word(publication.storage);
         let encryption =
             publication.disk_encryption_set.as_ref().map(|id| json!({"osDiskImage": {"diskEncryptionSetId": id}}));
-        let region = |name: &String| TargetRegion {
-            name: name.clone(),
-            regional_replica_count: Some(publication.replicas),
+        let region = |region: &kiln_types::TargetRegion| TargetRegion {
+            name: region.name.clone(),
+            regional_replica_count: Some(region.replicas),
             storage_account_type: Some(word.to_owned()),
             encryption: encryption.clone(),
             exclude_from_latest: None,
@@ -221,7 +222,7 @@ impl<'a> VersionPut<'a> {
             tags: &publication.tags,
             properties: PutProperties {
                 publishing_profile: PutProfile {
-                    replica_count: publication.replicas,
+                    replica_count: publication.regions.first().map(|region| region.replicas),
                     storage_account_type: word,
                     exclude_from_latest: publication.excluded,
                     target_regions: publication.regions.iter().map(region).collect(),

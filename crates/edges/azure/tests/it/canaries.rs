@@ -11,6 +11,8 @@ fn canary() -> Canary {
         pool: "pool".parse().unwrap(),
         definition: DefinitionName { gallery: "SIG_g".parse().unwrap(), definition: "kamino-pool-prototype".into() },
         number: "2026.11.15".parse().unwrap(),
+        size: None,
+        zone: None,
         custom_data: None,
         tags: Tags::new(),
         bootstrap: None,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
     Canary, CanaryName, Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown,
-    PowerState, Protection, Provisioning, RecipeChange, Secret, Storage, Tags, VersionState, node_name_of, tags,
+    PowerState, Protection, Provisioning, RecipeChange, Secret, Storage, Tags, TargetRegion, VersionState,
+    node_name_of, tags,
 };
 use tokio::time::Instant;
 
@@ -131,6 +132,8 @@ async fn version_is_published_tested_included_used_and_deleted() {
         pool: pool.clone(),
         definition: definition.clone(),
         number: day(),
+        size: None,
+        zone: None,
         custom_data: None,
         tags: Tags::from([("kiln-run".to_owned(), "r42".to_owned())]),
         bootstrap: None,
@@ -237,7 +240,8 @@ async fn version_has_the_requested_tags_replicas_and_keys() {
     let snapshot = stage.snapshot().await;
     let keys = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/diskEncryptionSets/d";
     let mut publication = stage.publication(&snapshot.id, Storage::ZoneRedundant);
-    publication.replicas = 5;
+    publication.regions[0].replicas = 5;
+    publication.regions.push(TargetRegion { name: "eastus".to_owned(), replicas: 2 });
     publication.disk_encryption_set = Some(keys.to_owned());
     publication.tags.extend([("cost-center".to_owned(), "42".to_owned()), ("kiln-run".to_owned(), "r1".to_owned())]);
     stage.settle(stage.azure.publish(&publication).await.unwrap()).await;
@@ -246,6 +250,8 @@ async fn version_has_the_requested_tags_replicas_and_keys() {
     let body: serde_json::Value = serde_json::from_slice(&put.request_body).unwrap();
     let region = &body["properties"]["publishingProfile"]["targetRegions"][0];
     assert_eq!(region["regionalReplicaCount"], 5);
+    let other = &body["properties"]["publishingProfile"]["targetRegions"][1];
+    assert_eq!((&other["name"], &other["regionalReplicaCount"]), (&"eastus".into(), &2.into()));
     assert_eq!(region["encryption"]["osDiskImage"]["diskEncryptionSetId"], keys);
     let made = stage.azure.versions(&stage.definition()).await.unwrap().remove(0);
     assert_eq!(made.tags, publication.tags);

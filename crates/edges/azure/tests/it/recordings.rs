@@ -182,6 +182,8 @@ async fn read(answer: &Answer) -> Result<(), Error> {
                     pool: pool(),
                     definition: definition(),
                     number: number(),
+                    size: None,
+                    zone: None,
                     custom_data: None,
                     tags: Tags::new(),
                     bootstrap: None,

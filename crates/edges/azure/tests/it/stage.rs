@@ -4,7 +4,7 @@ use kiln_azure::Azure;
 use kiln_prototype::names;
 use kiln_types::{
     DefinitionName, Factory, ImageDefinition, Instance, OperationHandle, Pool, Publication, Snapshot, SnapshotRequest,
-    Storage, Tags, VersionNumber,
+    Storage, Tags, TargetRegion, VersionNumber,
 };
 
 use crate::embedded::Embedded;
@@ -86,8 +86,7 @@ impl Stage {
             number: day(),
             location: location.clone(),
             source: source.to_owned(),
-            regions: vec![location],
-            replicas: 3,
+            regions: vec![TargetRegion { name: location, replicas: 3 }],
             storage,
             excluded: true,
             disk_encryption_set: None,

@@ -187,7 +187,7 @@ fn complete(found: &mut Inspection, bytes: SecretBytes) {
 }
 
 /// The most specific explanation in a pod's status.
-pub(super) fn explain(status: &PodStatus) -> String {
+pub(crate) fn explain(status: &PodStatus) -> String {
     let containers = status.container_statuses.iter().flatten().filter_map(|container| container.state.as_ref());
     let reasons = containers
         .flat_map(|state| {

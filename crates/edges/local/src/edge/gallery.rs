@@ -88,7 +88,7 @@ impl<P: MachineRunner> Local<P> {
                 source: wanted.source,
                 kind: snapshot.kind,
                 chain: snapshot.chain,
-                regions: wanted.regions,
+                regions: wanted.regions.into_iter().map(|region| region.name).collect(),
                 storage: wanted.storage,
                 excluded: wanted.excluded,
                 created: state.now(),

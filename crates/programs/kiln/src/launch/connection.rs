@@ -50,6 +50,8 @@ impl Connection {
         Common {
             resource_group: self.resource_group.clone(),
             subscription: self.subscription.clone(),
+            gallery_resource_group: None,
+            gallery_subscription: None,
             in_cluster: self.in_cluster,
             managed_identity: None,
             azure_json: self.azure_json.clone(),

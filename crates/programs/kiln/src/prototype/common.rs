@@ -25,6 +25,12 @@ pub(crate) struct Common {
     /// Subscription of the resource group, a GUID [env: `AZURE_SUBSCRIPTION_ID`]
     #[arg(short = 's', long, value_name = "GUID", global = true, help_heading = "Azure")]
     pub(crate) subscription: Option<Subscription>,
+    /// Resource group of the gallery [default: the one of the scale sets]
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Azure")]
+    pub(crate) gallery_resource_group: Option<String>,
+    /// Subscription of the gallery, in the same tenant [default: the one of the scale sets]
+    #[arg(long, value_name = "GUID", global = true, help_heading = "Azure", requires = "gallery_resource_group")]
+    pub(crate) gallery_subscription: Option<Subscription>,
     /// Run as a pod: the pod's service account, and azure.json, workload identity or --managed-identity
     #[arg(long, global = true, help_heading = "Azure")]
     pub(crate) in_cluster: bool,
@@ -47,7 +53,7 @@ pub(crate) struct Common {
     pub(crate) azure_stack: Option<PathBuf>,
 
     /// State folder of `kiln local`, to use its machines instead of Azure [env: `KILN_LOCAL`]
-    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "in_cluster", "managed_identity"])]
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "gallery_resource_group", "in_cluster", "managed_identity"])]
     pub(crate) local: Option<PathBuf>,
 
     /// Kubeconfig of the cluster [default: kubectl's]

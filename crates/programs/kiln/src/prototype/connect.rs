@@ -94,7 +94,15 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
     let scope = Scope::new(&subscription, &resource_group).map_err(Failure::input)?;
     let jitter = Jitter::new(spread(now.as_ref()()));
     let options = AzureOptions { cloud: login.cloud, credential, http, jitter, recorder: None };
-    Ok((Azure::new(scope, options), resource_group))
+    let azure = Azure::new(scope, options);
+    let azure = match &common.gallery_resource_group {
+        Some(group) => {
+            let subscription = common.gallery_subscription.as_ref().map_or(&*subscription, |id| id.as_str());
+            azure.with_galleries(Scope::new(subscription, group).map_err(Failure::input)?)
+        }
+        None => azure,
+    };
+    Ok((azure, resource_group))
 }
 
 /// The contents of `azure.json`, if it is used.

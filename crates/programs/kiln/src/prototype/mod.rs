@@ -134,6 +134,8 @@ impl<F: Factory> Session<F> {
             Verb::Diff(verb) => queries::diff(&self, verb).await,
             Verb::Resume(verb) => runs::resume(&self, verb).await,
             Verb::Repair(verb) => queries::repair(&self, verb).await,
+            Verb::Gc(verb) => queries::gc(&self, verb).await,
+            Verb::Release(verb) => queries::release(&self, verb).await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The commands that only read, `rollback` and `repair`.
+//! The commands that only read, `rollback`, `repair`, `gc` and `release`.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Session;
 use super::runs::failure;
-use super::verbs::{CheckAccess, Diff, History, Plan, Repair, Rollback, Status, Target};
+use super::verbs::{CheckAccess, Diff, Gc, History, Plan, Release, Repair, Rollback, Status, Target};
 use crate::failure::Failure;
 
 pub(crate) async fn status(session: &Session<impl Factory>, verb: &Status) -> Result<(), Failure> {
@@ -39,8 +39,7 @@ pub(crate) async fn check_access(session: &Session<impl Factory>, verb: &CheckAc
 }
 
 pub(crate) async fn plan(session: &Session<impl Factory>, verb: &Plan) -> Result<(), Failure> {
-    let request =
-        RunRequest { node: verb.target_node.clone(), options: verb.run.options(&session.context.cluster).await? };
+    let request = RunRequest { node: verb.target_node.clone(), options: verb.run.options(&session.context).await? };
     let plan = kiln_engine::plan(&session.context, &request, !verb.no_inspect).await;
     let plan = plan.map_err(|error| failure(&error))?;
     session.print(&plan.to_string(), &plan)?;
@@ -94,6 +93,17 @@ pub(crate) async fn repair(session: &Session<impl Factory>, verb: &Repair) -> Re
         text.push_str("nothing was changed; run the command with `--yes` to write the shortened journals\n");
     }
     session.print(&text, &json!({"pools": reports}))
+}
+
+pub(crate) async fn gc(session: &Session<impl Factory>, verb: &Gc) -> Result<(), Failure> {
+    let report = kiln_engine::gc(&session.context, &verb.pools.target_vmss, verb.yes).await;
+    let report = report.map_err(|error| failure(&error))?;
+    session.print(&report.to_string(), &report)
+}
+
+pub(crate) async fn release(session: &Session<impl Factory>, verb: &Release) -> Result<(), Failure> {
+    let report = kiln_engine::release(&session.context, &verb.node).await.map_err(|error| failure(&error))?;
+    session.print(&report.to_string(), &report)
 }
 
 pub(crate) async fn history(session: &Session<impl Factory>, verb: &History) -> Result<(), Failure> {

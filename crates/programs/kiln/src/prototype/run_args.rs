@@ -1,16 +1,20 @@
 //! The arguments of a run, shared by `update`, `auto-update` and `plan`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use kiln_kubernetes::Cluster;
+use kiln_engine::Context;
+use kiln_kubernetes::{Namespace, SmokePod};
 use kiln_prototype::history::MaxHistory;
 use kiln_prototype::provenance::parse_tag;
 use kiln_prototype::run::RunOptions;
+use kiln_prototype::span::Span;
 use kiln_types::JoinMode;
 
 use super::settings_args::SettingsArgs;
+use super::values::target_region;
 use crate::failure::Failure;
 
 #[derive(Debug, Clone, Args)]
@@ -40,6 +44,21 @@ pub(crate) struct RunArgs {
     /// Secret in kiln's namespace with the pool's `customData` and `protectedSettings`, for a canary that joins by the recipe
     #[arg(long, value_name = "NAME")]
     canary_secret: Option<String>,
+    /// Size of the canary [default: the pool's]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["no_canary", "local"])]
+    canary_size: Option<String>,
+    /// Availability zone of the canary [default: one of the pool's]
+    #[arg(long, value_name = "ZONE", conflicts_with_all = ["no_canary", "local"])]
+    canary_zone: Option<String>,
+    /// Pod that must succeed on the canary, as YAML or JSON
+    #[arg(long, value_name = "FILE", conflicts_with = "no_canary")]
+    smoke_test: Option<PathBuf>,
+    /// How long the canary has to stay Ready: `60`, `5m`, `2h`
+    #[arg(long, value_name = "SPAN", default_value = "0", conflicts_with = "no_canary")]
+    soak: Span,
+    /// Keep a canary that failed, for a look at it; `kiln prototype gc` deletes it
+    #[arg(long, conflicts_with = "no_canary")]
+    keep_canary_on_failure: bool,
     /// Point the scale set at the version instead of the image definition
     #[arg(long)]
     pin: bool,
@@ -75,6 +94,9 @@ pub(crate) struct RunArgs {
     /// Replicas of the version per region [default: one per 600 nodes, at least 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     replicas: Option<u32>,
+    /// More regions for the version, each with its number of replicas if it has one of its own
+    #[arg(long, value_name = "REGION[=N]", num_args = 1.., value_parser = target_region, conflicts_with = "local")]
+    target_regions: Vec<(String, Option<u32>)>,
     /// File to append a copy of each journal entry to; the journal itself is in the cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) journal: Option<PathBuf>,
@@ -83,7 +105,9 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// The options of a run. The protected settings are read to make sure that a rollback can read them too; they do not become part of
     /// the options, which the journal keeps.
-    pub(crate) async fn options(&self, cluster: &Cluster) -> Result<RunOptions, Failure> {
+    pub(crate) async fn options<F>(&self, context: &Context<F>) -> Result<RunOptions, Failure> {
+        let (cluster, namespace) = (&context.cluster, &context.namespace);
+        let smoke_test = self.smoke_test.as_deref().map(|path| read_smoke_test(path, namespace)).transpose()?;
         let protected_settings_of = self.settings.read(cluster).await?.extensions();
         Ok(RunOptions {
             max_history: self.max_history,
@@ -96,16 +120,30 @@ impl RunArgs {
             canary: !self.no_canary,
             join: self.join,
             canary_secret: self.canary_secret.clone(),
+            canary_size: self.canary_size.clone(),
+            canary_zone: self.canary_zone.clone(),
+            keep_canary_on_failure: self.keep_canary_on_failure,
+            smoke_test,
+            soak_seconds: Duration::from(self.soak).as_secs(),
             pin: self.pin,
             deallocate: self.deallocate,
             live: self.live,
             replace_today: self.replace_today,
             new_nodes: self.new_updated_nodes,
             replicas: self.replicas,
+            target_regions: self.target_regions.iter().cloned().collect(),
             disk_encryption_set: self.disk_encryption_set.clone(),
             tags: self.tags.iter().cloned().collect(),
             protected_settings_of,
             protected_settings_secret: self.settings.secret(),
         })
     }
+}
+
+/// Reads the manifest of a smoke test, and returns it as JSON.
+fn read_smoke_test(path: &Path, namespace: &Namespace) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
+    let manifest = serde_saphyr::from_str(&text).map_err(|error| Failure::file(path, error))?;
+    let pod = SmokePod::new(manifest, namespace).map_err(|reason| Failure::file(path, reason))?;
+    Ok(pod.to_json())
 }

@@ -20,8 +20,7 @@ use super::verbs::{AutoUpdate, Refresh, Resume, Update};
 use crate::failure::{Failure, chain};
 
 pub(crate) async fn update(session: &Session<impl Factory>, verb: &Update) -> Result<(), Failure> {
-    let request =
-        RunRequest { node: verb.target_node.clone(), options: verb.run.options(&session.context.cluster).await? };
+    let request = RunRequest { node: verb.target_node.clone(), options: verb.run.options(&session.context).await? };
     let report = kiln_engine::update(&session.context, &request).await.map_err(|error| failure(&error))?;
     finish(session, &[report])
 }
@@ -38,7 +37,7 @@ pub(crate) async fn auto_update(session: &Session<impl Factory>, verb: &AutoUpda
             minimum_candidates: verb.minimum_candidates,
             maximum_image_age: verb.maximum_image_age,
         },
-        options: verb.run.options(&session.context.cluster).await?,
+        options: verb.run.options(&session.context).await?,
         dry_run: verb.dry_run,
         max_skipped_nights: verb.max_skipped_nights,
         parallel: PARALLEL,
@@ -272,6 +271,13 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::Cloud { class, .. } => match class.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
+        },
+        Error::HeldByOpenRun { .. } => failure.hint("continue the run with `kiln prototype resume`; it releases the node"),
+        Error::OtherGallery { recorded, .. } => match recorded.as_deref().and_then(|scope| scope.split_once('/')) {
+            Some((subscription, group)) => failure.hint(format!(
+                "use `--gallery-resource-group {group} --gallery-subscription {subscription}`, as the run did"
+            )),
+            None => failure.hint("leave out `--gallery-resource-group`, as the run did"),
         },
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {

@@ -52,6 +52,21 @@ impl fmt::Display for LogPrefix {
     }
 }
 
+/// A region with its number of replicas: `eastus` or `eastus=2`.
+pub(crate) fn target_region(text: &str) -> Result<(String, Option<u32>), String> {
+    let (name, replicas) = match text.split_once('=') {
+        None => (text, None),
+        Some((name, count)) => {
+            let count = count.parse().ok().filter(|count| (1..=100).contains(count));
+            (name, Some(count.ok_or("expected 1 to 100 replicas, such as `eastus=2`")?))
+        }
+    };
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ') {
+        return Err("expected the name of a region, such as `eastus`".to_owned());
+    }
+    Ok((name.to_owned(), replicas))
+}
+
 /// kamino's log levels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[value(rename_all = "UPPER")]

@@ -35,6 +35,10 @@ pub(crate) enum Verb {
     Resume(Resume),
     /// Shorten a journal that an older kiln has filled
     Repair(Repair),
+    /// Delete canaries, snapshots and tags that no run owns any more
+    Gc(Gc),
+    /// Bring a node back whose run no longer exists
+    Release(Release),
 }
 
 #[derive(Debug, Args)]
@@ -299,6 +303,35 @@ pub(crate) struct OnePool {
     /// Scale set [default: the only one]
     #[arg(long, value_name = "POOL")]
     pub(crate) target_vmss: Option<PoolName>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kiln prototype gc
+      Lists canaries, snapshots and tags that no open run owns.
+  kiln prototype gc --yes
+      Deletes them.
+
+Only pools with nodes in this cluster are considered, because several clusters may share a resource group. The snapshot of
+today is kept for the next run.")]
+pub(crate) struct Gc {
+    #[command(flatten)]
+    pub(crate) pools: Pools,
+    /// Delete what was found
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  kiln prototype release k8s-pool1-12345678-vmss000000
+
+Starts the node's machine if it is stopped, and restores its protection, cordon and annotations. An open run releases its
+nodes itself: `kiln prototype resume`.")]
+pub(crate) struct Release {
+    /// Node that is held
+    #[arg(value_name = "NODE")]
+    pub(crate) node: NodeName,
 }
 
 impl Verb {

@@ -27,14 +27,18 @@ pub(super) fn dispatch(world: &mut World, call: &Call, target: &Target) -> Handl
                 json!({"value": [{"id": format!("/tenants/{tenant}"), "tenantId": tenant, "displayName": "embedded"}]}),
             ))
         }
-        Target::Subscriptions => Ok(Answer::ok(json!({"value": [subscription(world)], "nextLink": ""}))),
-        Target::Subscription(_) => Ok(Answer::ok(subscription(world))),
-        Target::Locations(_) => {
-            let list: Vec<Value> = world.spec.regions.iter().map(|region| location(world, &region.name)).collect();
+        Target::Subscriptions => {
+            let all: Vec<Value> = world.spec.own_subscriptions().map(|id| subscription(world, id)).collect();
+            Ok(Answer::ok(json!({"value": all, "nextLink": ""})))
+        }
+        Target::Subscription(id) => Ok(Answer::ok(subscription(world, id))),
+        Target::Locations(id) => {
+            let list: Vec<Value> = world.spec.regions.iter().map(|region| location(id, &region.name)).collect();
             Ok(Answer::ok(json!({"value": list})))
         }
-        Target::Groups(_) => {
-            let groups: Vec<&Group> = world.groups.iter().map(|(_, group)| group).collect();
+        Target::Groups(id) => {
+            let is_in = |group: &&Group| group.subscription.eq_ignore_ascii_case(id);
+            let groups: Vec<&Group> = world.groups.iter().map(|(_, group)| group).filter(is_in).collect();
             route::page(world, call, &groups, |group| Ok(view(group)))
         }
         Target::Resources { subscription, group } => {
@@ -158,11 +162,11 @@ fn view(group: &Group) -> Value {
     Value::Object(body)
 }
 
-fn subscription(world: &World) -> Value {
+fn subscription(world: &World, id: &str) -> Value {
     let spec = &world.spec;
     json!({
-        "id": format!("/subscriptions/{}", spec.subscription_id),
-        "subscriptionId": spec.subscription_id,
+        "id": format!("/subscriptions/{id}"),
+        "subscriptionId": id,
         "tenantId": spec.tenant_id,
         "displayName": spec.subscription_name,
         "state": "Enabled",
@@ -171,10 +175,10 @@ fn subscription(world: &World) -> Value {
     })
 }
 
-fn location(world: &World, name: &str) -> Value {
+fn location(subscription: &str, name: &str) -> Value {
     json!({
-        "id": format!("/subscriptions/{}/locations/{name}", world.spec.subscription_id),
-        "subscriptionId": world.spec.subscription_id,
+        "id": format!("/subscriptions/{subscription}/locations/{name}"),
+        "subscriptionId": subscription,
         "name": name,
         "type": "Region",
         "displayName": name,

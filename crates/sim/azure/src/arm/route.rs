@@ -43,7 +43,7 @@ pub(super) fn check_subscription(state: &State, call: &Call, target: &Target) ->
         }
     };
     let spec = &state.world.spec;
-    if subscription.eq_ignore_ascii_case(&spec.subscription_id) {
+    if spec.own_subscriptions().any(|own| subscription.eq_ignore_ascii_case(own)) {
         return Ok(());
     }
     if let Some(foreign) =

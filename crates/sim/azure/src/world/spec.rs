@@ -23,6 +23,8 @@ pub struct WorldSpec {
     /// The subscription of all resources.
     pub subscription_id: String,
     pub subscription_name: String,
+    /// More subscriptions of the tenant, without resources.
+    pub more_subscriptions: Vec<String>,
     /// Subscriptions of other tenants. They exist, but reject this tenant's tokens.
     pub foreign_subscriptions: Vec<ForeignSubscription>,
     /// The resource group of the pools.
@@ -185,6 +187,7 @@ impl Default for WorldSpec {
             tenant_id: "5a1b1c7e-2f64-4f0a-8f4e-0c7d5b1e6f01".to_owned(),
             subscription_id: "c3b5a9e2-7d18-4b6f-a1c4-9e8d7f6a5b02".to_owned(),
             subscription_name: "embedded".to_owned(),
+            more_subscriptions: Vec::new(),
             foreign_subscriptions: Vec::new(),
             resource_group: "kubernetes-westus2-17813".to_owned(),
             location: "westus2".to_owned(),
@@ -224,6 +227,11 @@ impl WorldSpec {
         let spec: Self = yaml::parse(name, text)?;
         spec.check().map_err(|problem| format!("{name}: {problem}"))?;
         Ok(spec)
+    }
+
+    /// The ids of the tenant's subscriptions.
+    pub(crate) fn own_subscriptions(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.subscription_id).chain(&self.more_subscriptions).map(String::as_str)
     }
 
     fn check(&self) -> Result<(), String> {

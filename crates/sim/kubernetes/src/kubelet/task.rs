@@ -29,6 +29,9 @@ pub const SECRET_KEY: &str = "custom-data";
 /// The annotation with the version of the first-boot unit; by default the version of this program.
 pub const VERSION_ANNOTATION: &str = "kiln.dev/unit-version";
 
+/// The annotation with the exit code of an ordinary pod's containers, which then end at once. Without it they run until the pod is deleted.
+pub(super) const EXIT_CODE_ANNOTATION: &str = "sim.kiln.dev/exit-code";
+
 /// Write access to the disks of the machines.
 pub trait Disks: Send + Sync {
     /// Installs the first-boot unit on the disk of a machine.
@@ -66,6 +69,10 @@ pub(super) fn from_pod(pod: &Value, machine: &MachineView, freezes: &Freezes) ->
         let annotations = pod.pointer("/metadata/annotations").and_then(|all| all.get(key));
         annotations.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
+    if let Some(code) = annotation(EXIT_CODE_ANNOTATION) {
+        let failed = || Task::Impossible(format!("the container exited with {code}"));
+        return Some(if code == "0" { Task::Write(Vec::new()) } else { failed() });
+    }
     match meta::label(pod, TASK_LABEL)? {
         INSPECT => Some(match annotation(RESULT_ANNOTATION) {
             None => Task::Impossible(format!("the annotation {RESULT_ANNOTATION} names no ConfigMap")),

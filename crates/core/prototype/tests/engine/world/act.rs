@@ -6,8 +6,8 @@ use kiln_prototype::run::Header;
 use kiln_prototype::step::Step;
 use kiln_types::{
     ErrorClass, FREEZE_WINDOW, Failure, FreezeEnd, FreezeReport, ImageSource, ImageVersion, OperationHandle, PowerDown,
-    PowerState, Provisioning, Publication, RegionProgress, Revision, Snapshot, SnapshotRequest, Storage, ThawReport,
-    VersionNumber, VersionState,
+    PowerState, Provisioning, Publication, RegionProgress, Revision, SmokeTest, Snapshot, SnapshotRequest, Storage,
+    ThawReport, VersionNumber, VersionState,
 };
 
 use super::{CanaryPool, DONOR, Effect, Version, World};
@@ -166,9 +166,16 @@ impl World {
                     canary.bootstrap.is_some() == self.needs_recipe,
                     "the canary does not join in the way of the pool's new nodes",
                 );
+                let version = canary.number.clone();
                 self.canary =
-                    Some(CanaryPool { version: canary.number.clone(), up_since: None, deleting: false, failed: None });
+                    Some(CanaryPool { version, up_since: None, deleting: false, failed: None, smoke_test: None });
                 Ok(Some(self.begin(write, Effect::CanaryMade, fails)))
+            }
+            Action::RunSmokeTest => {
+                if let Some(canary) = &mut self.canary {
+                    canary.smoke_test = Some(SmokeTest::Succeeded);
+                }
+                Ok(None)
             }
             Action::DeleteCanary => {
                 if let Some(canary) = &mut self.canary {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_types::{
     DefinitionName, Failure, Gallery, ImageDefinition, ImageSource, ImageVersion, Pool, PowerState, Protection,
-    Snapshot, ThawReport, VersionNumber,
+    SmokeTest, Snapshot, ThawReport, VersionNumber,
 };
 
 pub(crate) use others::{CreatedInstance, machine, node, node_name};
@@ -65,6 +65,7 @@ pub(crate) struct CanaryPool {
     pub(crate) up_since: Option<Timestamp>,
     pub(crate) deleting: bool,
     pub(crate) failed: Option<String>,
+    pub(crate) smoke_test: Option<SmokeTest>,
 }
 
 /// The effect of an operation at its end.
@@ -224,6 +225,10 @@ impl World {
         } else {
             machine.boot.saturating_sub(u32::from(machine.up_since.is_some()))
         }
+    }
+
+    pub(crate) fn since(&self, at: Timestamp) -> Duration {
+        self.now.duration_since(at).try_into().unwrap_or_default()
     }
 
     pub(crate) fn passed(&self, since: Timestamp, span: Duration) -> bool {

@@ -1,5 +1,7 @@
 //! Reading facts.
 
+use std::time::Duration;
+
 use kiln_prototype::journal::StepFailure;
 use kiln_prototype::observed::{CanaryView, Fact, Observed};
 use kiln_prototype::run::Header;
@@ -101,6 +103,8 @@ impl World {
             booted: canary.up_since.is_some(),
             registered: canary.up_since.filter(|_| joined && self.canary_registers).map(|at| at + join),
             pending: "its node did not register".to_owned(),
+            ready_for: canary.up_since.filter(|_| ready).map_or(Duration::ZERO, |at| self.since(at)),
+            smoke_test: canary.smoke_test.clone(),
         };
         if ready && let Some(version) = self.versions.get_mut(&self.canary.as_ref()?.version) {
             version.tested = true;
