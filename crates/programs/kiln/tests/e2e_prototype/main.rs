@@ -7,6 +7,7 @@ mod connection;
 mod failures;
 mod golden;
 mod nights;
+mod options;
 mod refresh;
 mod rollback;
 mod update;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
@@ -105,7 +105,11 @@ impl World {
         let settings = self.folder.path().join(SETTINGS).display().to_string();
         let takes_settings = arguments.first().is_some_and(|verb| ["update", "auto-update", "plan"].contains(verb))
             || arguments.contains(&"original");
-        if takes_settings && !arguments.iter().any(|argument| argument.starts_with("--protected-settings")) {
+        let is_without = arguments.contains(&"--no-original");
+        if takes_settings
+            && !is_without
+            && !arguments.iter().any(|argument| argument.starts_with("--protected-settings"))
+        {
             all.extend(["--protected-settings", &settings]);
         }
         if !arguments.contains(&"--now") {
@@ -178,7 +182,7 @@ impl World {
         self.runtime.block_on(api.patch(name, &PatchParams::default(), &patch)).expect("annotated");
     }
 
-    /// Creates objects of the default namespace.
+    /// Creates an object of the default namespace.
     pub(crate) fn create<K>(&self, object: &Value)
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
@@ -187,9 +191,45 @@ impl World {
             + Clone
             + std::fmt::Debug,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), "default");
+        self.create_in::<K>("default", object);
+    }
+
+    /// Creates an object in a namespace.
+    pub(crate) fn create_in<K>(&self, namespace: &str, object: &Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let object: K = serde_json::from_value(object.clone()).expect("an object");
         self.runtime.block_on(api.create(&kube::api::PostParams::default(), &object)).expect("created");
+    }
+
+    /// Creates an object without a namespace.
+    pub(crate) fn create_cluster<K>(&self, object: &Value)
+    where
+        K: kube::Resource<DynamicType = ()> + serde::Serialize + serde::de::DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let object: K = serde_json::from_value(object.clone()).expect("an object");
+        self.runtime.block_on(api.create(&kube::api::PostParams::default(), &object)).expect("created");
+    }
+
+    /// The names of the pods in the default namespace.
+    pub(crate) fn pods(&self) -> Vec<String> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let pods = self.runtime.block_on(api.list(&ListParams::default())).expect("pods");
+        pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
+    }
+
+    /// Deletes the pool's journal.
+    pub(crate) fn delete_journal(&self) {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "default");
+        let name = format!("kiln-journal-{POOL}");
+        self.runtime.block_on(api.delete(&name, &kube::api::DeleteParams::default())).expect("deleted");
     }
 
     /// Reads an object of the default namespace.
@@ -206,6 +246,12 @@ impl World {
 
     /// Sets the capacity of the pool, as another program would.
     pub(crate) fn scale(&self, capacity: u32) {
+        self.arm("PATCH", &format!("virtualMachineScaleSets/{POOL}"), &json!({"sku": {"capacity": capacity}}));
+    }
+
+    /// Sends a request to ARM, with a path below `Microsoft.Compute` of the world's resource group or from the root, and returns the answer.
+    #[track_caller]
+    pub(crate) fn arm(&self, method: &str, path: &str, body: &Value) -> Value {
         let key = |name: &str| self.sim.key(name).to_owned();
         let pem = std::fs::read(key("caFile")).expect("the CA's file");
         let ca = reqwest::Certificate::from_pem(&pem).expect("a certificate");
@@ -216,23 +262,84 @@ impl World {
             key("clientSecret"),
             key("arm")
         );
-        let status = self.runtime.block_on(async {
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            let (subscription, group) = (key("subscriptionId"), key("resourceGroup"));
+            format!("/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Compute/{path}")
+        };
+        let (status, text) = self.runtime.block_on(async {
             let url = format!("{}/{}/oauth2/v2.0/token", key("authority"), key("tenantId"));
             let request = client.post(url).header("content-type", "application/x-www-form-urlencoded").body(form);
             let answer = request.send().await.expect("an answer").text().await.expect("a body");
             let answer: Value = serde_json::from_str(&answer).expect("JSON");
             let token = answer["access_token"].as_str().expect("a token").to_owned();
-            let url = format!(
-                "{}/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Compute/virtualMachineScaleSets/{POOL}?api-version=2024-07-01",
-                key("arm"),
-                key("subscriptionId"),
-                key("resourceGroup")
-            );
-            let body = json!({"sku": {"capacity": capacity}}).to_string();
-            let request = client.patch(url).bearer_auth(token).header("content-type", "application/json").body(body);
-            request.send().await.expect("an answer").status()
+            let version = match &path {
+                path if path.contains("/galleries/") => "2023-07-03",
+                path if path.contains("/snapshots/") => "2023-10-02",
+                path if path.contains("/providers/") => "2024-03-01",
+                _ => "2021-04-01",
+            };
+            let url = format!("{}{path}?api-version={version}", key("arm"));
+            let request = client.request(method.parse().expect("a method"), url).bearer_auth(token);
+            let request = match body {
+                Value::Null => request,
+                body => request.header("content-type", "application/json").body(body.to_string()),
+            };
+            let answer = request.send().await.expect("an answer");
+            (answer.status(), answer.text().await.expect("a body"))
         });
-        assert!(status.is_success(), "{status}");
+        assert!(status.is_success(), "{method} {path}: {status} {text}");
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// A version of the pool, as Azure returns it.
+    #[track_caller]
+    pub(crate) fn version(&self, number: &str) -> Value {
+        let gallery = self.sim.key("resourceGroup").replace('-', "_");
+        let path = format!("galleries/SIG_{gallery}/images/kamino-{POOL}-prototype/versions/{number}");
+        self.arm("GET", &path, &Value::Null)
+    }
+
+    /// The model of the pool, as Azure returns it.
+    #[track_caller]
+    pub(crate) fn model(&self) -> Value {
+        self.arm("GET", &format!("virtualMachineScaleSets/{POOL}"), &Value::Null)["properties"]["virtualMachineProfile"]
+            .take()
+    }
+
+    /// The names of all scale sets.
+    #[track_caller]
+    pub(crate) fn scale_sets(&self) -> Vec<String> {
+        let all = self.arm("GET", "virtualMachineScaleSets", &Value::Null);
+        let all = all["value"].as_array().expect("a list").iter();
+        all.map(|set| set["name"].as_str().expect("a name").to_owned()).collect()
+    }
+
+    /// Writes a file, and returns its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    }
+
+    /// Collects the pods that are created from now on.
+    pub(crate) fn watch_pods(&self) -> Arc<std::sync::Mutex<Vec<Pod>>> {
+        let api: Api<Pod> = Api::all(self.client.clone());
+        let list = self.runtime.block_on(api.list(&ListParams::default())).expect("an answer");
+        let from = list.metadata.resource_version.unwrap_or_default();
+        let seen = Arc::<std::sync::Mutex<Vec<Pod>>>::default();
+        let pods = seen.clone();
+        self.runtime.spawn(async move {
+            let events = api.watch(&WatchParams::default(), &from).await.expect("a watch");
+            let mut events = std::pin::pin!(events);
+            while let Some(event) = events.next().await {
+                if let WatchEvent::Added(pod) = event.expect("an event") {
+                    pods.lock().expect("not poisoned").push(pod);
+                }
+            }
+        });
+        seen
     }
 
     /// The journal of the pool, as text.
