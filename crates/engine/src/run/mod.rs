@@ -109,6 +109,15 @@ struct CanaryNode {
     name: String,
     /// When this process first saw it registered. The creation time of the Node has the clock of the API server.
     registered: Option<Timestamp>,
+    /// When this process first saw it Ready, and since when it has been Ready by its own clock. If the latter changes, it was not Ready in
+    /// between.
+    ready: Option<(Timestamp, Option<Timestamp>)>,
+}
+
+impl CanaryNode {
+    fn new(name: String, registered: Option<Timestamp>) -> Self {
+        Self { name, registered, ready: None }
+    }
 }
 
 impl<F: Factory> Runner<'_, F> {

@@ -89,7 +89,7 @@ impl<F: Factory> Runner<'_, F> {
             let Some(instances) = if_found(factory.instances(&pool).await)? else { return Ok(None) };
             if let Some(instance) = instances.first().filter(|instance| !has_failed(&instance.provisioning)) {
                 let name = instance.node_name.clone();
-                self.canary.get_or_insert(CanaryNode { name, registered: None });
+                self.canary.get_or_insert(CanaryNode::new(name, None));
                 let view = self.canary_node().await?;
                 return Ok(Some(CanaryView { booted: instance.agent_ready, ..view }));
             }
@@ -111,20 +111,24 @@ impl<F: Factory> Runner<'_, F> {
     /// Reads the canary's node and cordons it, since it is deleted again in minutes.
     async fn canary_node(&mut self) -> Result<CanaryView, StepFailure> {
         let mut view = CanaryView::default();
-        let Some(CanaryNode { name, registered }) = self.canary.clone() else { return Ok(view) };
+        let Some(CanaryNode { name, registered, mut ready }) = self.canary.clone() else { return Ok(view) };
         match self.cordon_canary().await? {
             None => view.pending = format!("node `{name}` has not registered"),
             Some(node) => {
                 view.ready = node.is_ready();
-                let since = node.ready_since.filter(|_| view.ready);
-                view.ready_for = since
-                    .and_then(|since| self.context.now().duration_since(since).try_into().ok())
-                    .unwrap_or_default();
+                let now = self.context.now();
+                ready = match ready {
+                    _ if !view.ready => None,
+                    Some((first, since)) if since == node.ready_since => Some((first, since)),
+                    _ => Some((now, node.ready_since)),
+                };
+                let ready_for = ready.map(|(first, _)| now.duration_since(first));
+                view.ready_for = ready_for.and_then(|span| span.try_into().ok()).unwrap_or_default();
                 view.registered = Some(registered.unwrap_or_else(|| self.context.now()));
                 view.pending = format!("node `{}`: {}", node.name, node.readiness);
             }
         }
-        self.canary = Some(CanaryNode { name, registered: view.registered });
+        self.canary = Some(CanaryNode { name, registered: view.registered, ready });
         if view.ready && self.run.header.options.smoke_test.is_some() {
             let (namespace, canary) = (&self.context.namespace, &self.run.header.canary);
             let test = self.context.cluster.smoke_test(namespace, canary).await;

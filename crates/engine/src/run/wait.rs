@@ -120,7 +120,7 @@ impl<F: Factory> Runner<'_, F> {
             if registered.is_ok()
                 && let Ok(Some(node)) = self.cordon_canary().await
             {
-                seen = Some(CanaryNode { name: node.name.to_string(), registered: Some(self.context.now()) });
+                seen = Some(CanaryNode::new(node.name.to_string(), Some(self.context.now())));
                 if cluster.wait_ready(&node.name, &ReadyWhen::Now, pause).await.is_ok() {
                     return;
                 }

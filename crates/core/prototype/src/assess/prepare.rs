@@ -131,14 +131,22 @@ pub(super) fn survey(run: &Run, observed: &Observed) -> Assessed {
     let route = |route| Ok(Assessment::Done(Some(Output::Route(route))));
     let version = &run.header.version;
     let versions = versions(run, observed, Step::Survey)?;
-    if let Some(today) = own_version(run, versions) {
-        let is_rejected = |tags: &Tags| rollback::rejected_numbers(tags).contains(version);
+    let is_rejected = |tags: &Tags| rollback::rejected_numbers(tags).contains(version);
+    let refuse = || {
+        let message = format!(
+            "today's version {version} was rejected, and there is one version per day: run again tomorrow, or use \
+             `--replace-today`"
+        );
+        Ok(Assessment::fail(ErrorClass::Refused, message))
+    };
+    let own = own_version(run, versions);
+    // A rejected version may have been deleted. A new one with its number could never be included.
+    if own.is_none() && !run.header.options.replace_today && is_rejected(&run.header.definition.tags) {
+        return refuse();
+    }
+    if let Some(today) = own {
         if observed.definition()?.is_some_and(|definition| is_rejected(&definition.tags)) {
-            let message = format!(
-                "today's version {version} was rejected, and there is one version per day: run again tomorrow, or use \
-                 `--replace-today`"
-            );
-            return Ok(Assessment::fail(ErrorClass::Refused, message));
+            return refuse();
         }
         if today.state == VersionState::Deleting {
             return Ok(Assessment::poll("today's version is being deleted"));

@@ -31,11 +31,16 @@ impl ResourceId {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns the segment after `segment`, such as the name after `virtualMachines`.
+    /// Returns the name of a type, such as the one after `virtualMachines`. Types and names alternate, and a name can be that of a type.
     pub fn value_of(&self, segment: &str) -> Option<&str> {
-        let mut segments = self.0.split('/');
-        segments.by_ref().find(|s| s.eq_ignore_ascii_case(segment))?;
-        segments.next()
+        let mut segments = self.0.split('/').skip(1);
+        while let Some(found) = segments.next() {
+            let value = segments.next();
+            if found.eq_ignore_ascii_case(segment) {
+                return value;
+            }
+        }
+        None
     }
 
     /// Returns the id of a child resource.
@@ -185,6 +190,9 @@ mod tests {
         let b: ResourceId = "/SUBSCRIPTIONS/s/resourcegroups/rg/providers/microsoft.compute/DISKS/D".parse().unwrap();
         assert_eq!(a, b);
         assert_eq!(b.value_of("resourceGroups"), Some("rg"));
+        let named: ResourceId =
+            "/subscriptions/s/resourceGroups/images/providers/Microsoft.Compute/galleries/g/images/i".parse().unwrap();
+        assert_eq!(named.value_of("images"), Some("i"), "not the resource group of that name");
         assert_eq!(a.name(), "d");
     }
 

@@ -208,7 +208,7 @@ fn explain(code: u8, report: &RunReport) -> Failure {
                 .hint(failure.class.hint().unwrap_or(other))
         }
         RunEnd::Closed(Outcome::Rejected { version, .. }) => {
-            error(&format!("version {version} was rejected: its canary did not become Ready; new nodes do not get it"))
+            error(&format!("version {version} was rejected by its canary; new nodes do not get it"))
                 .hint("check the donor: something on it does not survive being cloned")
         }
         RunEnd::Refused(_) => {

@@ -28,8 +28,9 @@ fn azure_json_supplies_credentials_and_resource_group_in_a_pod() {
     std::fs::write(&stack, endpoints.to_string()).expect("written");
     let path = file.to_str().expect("UTF-8").to_owned();
     let kubeconfig = key("kubeconfig");
-    let status = |path: &str| {
-        let mut command = world.command(&["status", "--in-cluster", "--azure-json", path, "--kubeconfig", &kubeconfig]);
+    let status_with = |path: &str, more: &[&str]| {
+        let arguments = ["status", "--in-cluster", "--azure-json", path, "--kubeconfig", &kubeconfig];
+        let mut command = world.command(&[&arguments[..], more].concat());
         for name in [
             "KILN_ARM_ENDPOINT",
             "AZURE_CLIENT_ID",
@@ -43,8 +44,15 @@ fn azure_json_supplies_credentials_and_resource_group_in_a_pod() {
         }
         testkit::run(command, std::time::Duration::from_mins(1))
     };
+    let status = |path: &str| status_with(path, &[]);
     let finished = status(&path).success();
     assert!(finished.stdout.starts_with("pool: k8s-agentpool1-26100436-vmss in westus2\n"), "{finished}");
+    // The endpoints may be elsewhere.
+    let elsewhere = folder.path().join("endpoints.json");
+    std::fs::rename(&stack, &elsewhere).expect("renamed");
+    assert_eq!(status(&path).code, Some(2), "without the endpoints");
+    let moved = status_with(&path, &["--azure-stack", elsewhere.to_str().expect("UTF-8")]).success();
+    assert_eq!(moved.stdout, finished.stdout);
     let missing = status("/nowhere/azure.json");
     assert_eq!(missing.code, Some(2), "{missing}");
     assert!(missing.stderr.contains("/nowhere/azure.json"), "{missing}");
