@@ -106,7 +106,8 @@ pub(crate) struct Update {
       --last-patch-annotation weave.works/kured-most-recent-reboot-needed --dry-run
       Shows for every node why it is chosen or not, without starting a run.
 
-Pools without a donor are skipped with the reason; the exit code is 0, or 1 if only a rejected version is the reason.")]
+Pools without a donor are skipped with the reason; the exit code is 0, or 1 if a pool is paused, blocked by a rejected \
+version, or was skipped too often.")]
 pub(crate) struct AutoUpdate {
     #[command(flatten)]
     pub(crate) pools: Pools,
