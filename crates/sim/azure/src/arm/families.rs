@@ -7,7 +7,7 @@ use super::id::Target;
 use super::kind::ResourceKind;
 
 /// A family and the number of requests that it allows. The numbers are the highest that Azure was seen to report, plus one.
-type Family = (&'static str, u64);
+pub(super) type Family = (&'static str, u64);
 
 const GET_SET: &[Family] = &[("GetVMScaleSetSubscriptionMaximum", 2_400), ("GetVMScaleSetResource", 36)];
 const VIEW_SET: &[Family] =
@@ -31,8 +31,9 @@ const WRITE_INSTANCE: &[Family] =
 const DELETE_INSTANCE: &[Family] =
     &[("DeleteVMScaleSetVMSubscriptionMaximum", 2_000), ("DeleteVMScaleSetVMResource", 12), BATCHED, QUEUED];
 
-/// The families of a request to Compute. Empty for other providers and for requests whose families were not recorded.
-pub(super) fn of(call: &Call, target: &Target) -> &'static [Family] {
+/// The families of a request to Compute. Empty for other providers and for requests whose families were not recorded. A write of a flexible
+/// scale set counts no VM requests.
+pub(super) fn of(call: &Call, target: &Target, is_flexible: bool) -> &'static [Family] {
     use ResourceKind as Kind;
     let (reads, deletes, put) = (call.method == Method::GET, call.method == Method::DELETE, call.method == Method::PUT);
     match target {
@@ -49,7 +50,9 @@ pub(super) fn of(call: &Call, target: &Target) -> &'static [Family] {
             4 => &[("ListGalleryArtifactVersion3Min", 800), ("ListGalleryArtifactVersion30Min", 4_000)],
             _ => &[("GetGalleryArtifactVersion3Min", 2_000), ("GetGalleryArtifactVersion30Min", 10_000)],
         },
-        Target::Collection { kind, .. } => match kind {
+        Target::Collection { kind, group, .. } => match kind {
+            // ARM itself lists the scale sets of a whole subscription.
+            Kind::ScaleSet if group.is_none() => &[],
             Kind::ScaleSet => &VIEW_SET[..1],
             Kind::Instance => LIST_INSTANCES,
             Kind::Snapshot | Kind::Disk => &[("HighCostGet3Min", 240), ("HighCostGet30Min", 1_920)],
@@ -67,6 +70,7 @@ pub(super) fn of(call: &Call, target: &Target) -> &'static [Family] {
         Target::Resource(id) => match id.kind {
             Kind::ScaleSet if reads => GET_SET,
             Kind::ScaleSet if deletes => DELETE_SET,
+            Kind::ScaleSet if put && is_flexible => &PUT_SET[..2],
             Kind::ScaleSet if put => PUT_SET,
             Kind::ScaleSet => PATCH_SET,
             Kind::Instance if reads => GET_INSTANCE,

@@ -25,6 +25,10 @@ use crate::world::roles::Principal;
 use call::{Answer, Call, HandlerResult, Query};
 use error::ArmError;
 use id::Target;
+use kind::ResourceKind;
+
+/// The header with the families that a request counts in.
+const REMAINING: &str = "x-ms-ratelimit-remaining-resource";
 
 /// Answers a request to ARM. The order of the checks decides which error a client sees first.
 pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
@@ -54,7 +58,8 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
     let result = prepare(state, request, &mut call).and_then(|target| {
         let matter = RequestSummary::from_call(&call, &target);
         let fault = state.faults.hit(&matter);
-        state.throttle.headers(&call, &target, state.wall, &mut headers)?;
+        let families = families::of(&call, &target, is_flexible(state, &call, &target));
+        state.throttle.headers(&call, families, state.wall, &mut headers)?;
         if fault == Some(Fault::ResetAfterProcessing) {
             reset = true;
         }
@@ -64,15 +69,35 @@ pub(crate) fn answer(state: &mut State, request: Request<Bytes>) -> Reply {
         return Reply::Reset;
     }
     Reply::Answer(match result {
-        Ok(answer) => respond(state, &call, &answer, headers),
+        Ok(answer) => {
+            if is_empty_group_list(&call, &answer) {
+                headers.remove(REMAINING);
+            }
+            respond(state, &call, &answer, headers)
+        }
         Err(error) => {
             // ARM answers a read of something missing without asking Compute.
             if call.method == http::Method::GET {
-                headers.remove("x-ms-ratelimit-remaining-resource");
+                headers.remove(REMAINING);
             }
             refuse(&error, headers)
         }
     })
+}
+
+/// Whether the answer lists a type of which the group has no resource. ARM knows that without asking Compute.
+fn is_empty_group_list(call: &Call, answer: &Answer) -> bool {
+    let is_top_level = call.path.rsplit('/').nth(2).is_some_and(|part| part.eq_ignore_ascii_case("providers"));
+    let list = answer.body.as_ref().and_then(|body| body.get("value")).and_then(Value::as_array);
+    is_top_level && list.is_some_and(Vec::is_empty)
+}
+
+/// Whether the request is about a flexible scale set.
+fn is_flexible(state: &State, call: &Call, target: &Target) -> bool {
+    const MODE: &str = "properties.orchestrationMode";
+    let Target::Resource(id) = target else { return false };
+    let stored = state.world.resources.get(&id.key()).and_then(|set| set.at(MODE));
+    id.kind == ResourceKind::ScaleSet && stored.or_else(|| call.field(MODE)) == Some(&json!("Flexible"))
 }
 
 /// Performs the checks of ARM itself: authentication, path, API version and permission.

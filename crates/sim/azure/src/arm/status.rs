@@ -130,7 +130,14 @@ fn output(state: &State, call: &Call, operation: &Operation) -> Option<Value> {
         let shown = matches!(operation.target.kind, ResourceKind::Disk | ResourceKind::Snapshot);
         let resource =
             state.world.resources.get(&operation.target.key()).filter(|_| shown && operation.returns_resource);
-        route::view(&state.world, resource?, call).body
+        let mut body = route::view(&state.world, resource?, call).body?;
+        // A copy in the background has made no progress when its operation ends.
+        if body["properties"]["creationData"]["createOption"] == json!("CopyStart")
+            && let Some(properties) = body["properties"].as_object_mut()
+        {
+            properties.remove("completionPercent");
+        }
+        Some(body)
     };
     operation.output.clone().or_else(resource)
 }

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use super::call::Call;
 use super::error::ArmError;
 use super::families;
-use super::id::Target;
 
 /// The limits published since 2024, per region, subscription and principal: bucket size and refill per second.
 const READS: (f64, f64) = (250.0, 25.0);
@@ -32,7 +31,7 @@ impl Throttle {
     pub(super) fn headers(
         &mut self,
         call: &Call,
-        target: &Target,
+        families: &[families::Family],
         now: Timestamp,
         headers: &mut HeaderMap,
     ) -> Result<(), ArmError> {
@@ -65,12 +64,12 @@ impl Throttle {
             reason = "between zero and the size of the bucket, a few thousand"
         )]
         let used = 1 + (size - remaining).max(0.0) as u64;
-        let families: Vec<String> = families::of(call, target)
+        let families: Vec<String> = families
             .iter()
             .map(|(family, limit)| format!("Microsoft.Compute/{family};{}", limit.saturating_sub(used)))
             .collect();
         if let (false, Ok(value)) = (families.is_empty(), families.join(",").parse()) {
-            headers.insert("x-ms-ratelimit-remaining-resource", value);
+            headers.insert(super::REMAINING, value);
             headers.insert("x-ms-request-charge", HeaderValue::from_static("1"));
         }
         Ok(())

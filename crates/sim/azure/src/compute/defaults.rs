@@ -9,7 +9,8 @@ use crate::world::resource::Resource;
 
 /// Fills in the fields that a client may omit. What cannot be changed keeps its current value.
 pub(super) fn fill(world: &World, id: &ResourceId, body: &mut Map<String, Value>, current: Option<&Resource>) {
-    if let Some(Value::Object(sku)) = body.get_mut("sku") {
+    // A mix of sizes has no tier.
+    if let Some(Value::Object(sku)) = body.get_mut("sku").filter(|sku| sku["name"] != json!("Mix")) {
         sku.entry("tier").or_insert_with(|| json!("Standard"));
     }
     fill_identity(world, id, body);
@@ -145,13 +146,22 @@ fn fill_profile(profile: &mut Map<String, Value>, current: Option<&Resource>) {
 
 fn fill_disks(storage: &mut Value) {
     if let Some(disk) = storage.get_mut("osDisk") {
-        fill_missing(disk, &json!({"osType": "Linux", "diskSizeGB": super::disk::DEFAULT_SIZE_GB}));
+        fill_missing(disk, &json!({"osType": "Linux"}));
+        // Azure does not show the size of disks in a storage account.
+        if disk.get("vhdContainers").is_none() {
+            fill_missing(disk, &json!({"diskSizeGB": super::disk::DEFAULT_SIZE_GB}));
+        }
         if let Some(fields) = disk.as_object_mut().filter(|fields| fields.get("diffDiskSettings") == Some(&json!({}))) {
             fields.remove("diffDiskSettings");
         }
     }
     for disk in storage.get_mut("dataDisks").and_then(Value::as_array_mut).into_iter().flatten() {
         fill_missing(disk, &json!({"caching": "None", "managedDisk": {"storageAccountType": "Standard_LRS"}}));
+        if disk["managedDisk"]["storageAccountType"] == json!("UltraSSD_LRS") {
+            // Close to the recorded values: 650 and 82 for 4 GB, 800 and 102 for 5 GB.
+            let iops = disk["diskSizeGB"].as_u64().unwrap_or(4) * 160;
+            fill_missing(disk, &json!({"diskIOPSReadWrite": iops, "diskMBpsReadWrite": iops / 8}));
+        }
     }
 }
 

@@ -67,6 +67,40 @@ pub(super) fn create_for(world: &mut World, owner: &ResourceId, vm: &Vm, model: 
     id
 }
 
+/// Creates the data disks of a new instance that its scale set describes, and returns how the instance shows them.
+pub(super) fn create_data_disks(world: &mut World, owner: &ResourceId, vm: &Vm, set: &Resource) -> Vec<Value> {
+    let list = set.at("properties.virtualMachineProfile.storageProfile.dataDisks").and_then(Value::as_array);
+    let mut shown = Vec::new();
+    for entry in list.into_iter().flatten() {
+        let unique = world.meta.ids.uuid().replace('-', "");
+        let number = entry["lun"].as_u64().unwrap_or(0) + 2;
+        let id = owner.sibling(ResourceKind::Disk, &format!("{}_disk{number}_{unique}", vm.name));
+        let sku = entry.pointer("/managedDisk/storageAccountType").cloned().unwrap_or_else(|| json!("Standard_LRS"));
+        let size = entry.get("diskSizeGB").cloned().unwrap_or_else(|| json!(DEFAULT_SIZE_GB));
+        let body = json!({
+            "location": set.location(),
+            "sku": {"name": sku},
+            "managedBy": owner.to_string(),
+            "properties": {"creationData": {"createOption": "Empty"}, "diskSizeGB": size, "diskState": "Attached"},
+        });
+        let Value::Object(body) = body else { continue };
+        world.put(&id, body, ProvisioningState::Succeeded);
+        if let Some(disk) = world.resources.get_mut(&id.key()) {
+            disk.state = ProvisioningState::Succeeded;
+        }
+        shown.push(json!({
+            "lun": entry["lun"],
+            "name": id.name(),
+            "createOption": entry.get("createOption").cloned().unwrap_or_else(|| json!("Empty")),
+            "caching": entry.get("caching").cloned().unwrap_or_else(|| json!("None")),
+            "managedDisk": {"storageAccountType": sku, "id": id.to_string()},
+            "diskSizeGB": size,
+            "toBeDetached": false,
+        }));
+    }
+    shown
+}
+
 /// The contents of a new disk: a copy of the image version's, or those of a marketplace image for the pool.
 fn from_image(world: &World, owner: &ResourceId, image: &str) -> Disk {
     let version = ResourceId::parse(image).and_then(|id| world.resources.get(&id.key()));
@@ -122,7 +156,7 @@ pub(super) fn recreate(world: &mut World, machine: &str) {
 }
 
 /// Sets or removes the VM that a data disk is attached to.
-pub(super) fn set_owner(world: &mut World, disk: &str, owner: Option<&str>) {
+pub(crate) fn set_owner(world: &mut World, disk: &str, owner: Option<&str>) {
     world.touch(&disk.to_ascii_lowercase(), |disk| {
         match owner {
             Some(owner) => disk.body.insert("managedBy".to_owned(), json!(owner)),
@@ -220,6 +254,9 @@ pub(super) fn pending(world: &World, call: &Call, id: &ResourceId) -> Value {
         body[name] = json!(value);
     }
     body["properties"]["provisioningState"] = json!(ProvisioningState::Updating.word());
+    if let Some(Value::Object(creation)) = body.pointer_mut("/properties/creationData") {
+        creation.remove("provisionedBandwidthCopySpeed");
+    }
     let resource = world.resources.get(&id.key());
     let imported = call.field("properties.creationData.createOption") == Some(&json!("Import"));
     if let Some(resource) = resource.filter(|resource| imported || resource.revision > 1) {
@@ -273,6 +310,12 @@ fn new(world: &World, call: &Call, id: &ResourceId) -> Result<Map<String, Value>
             ));
         }
     }
+    if body["sku"]["name"] == json!("UltraSSD_LRS") {
+        let creation = &mut body["properties"]["creationData"];
+        if creation.get("logicalSectorSize").is_none() {
+            creation["logicalSectorSize"] = json!(4_096);
+        }
+    }
     body["properties"]["diskState"] = json!(if option == "Upload" { "ReadyToUpload" } else { "Unattached" });
     let Value::Object(body) = body else { return Err(ArmError::required("properties")) };
     Ok(body)
@@ -296,14 +339,18 @@ fn from_reference(world: &World, call: &Call, properties: &mut Value) -> Result<
     let definition = version.and_then(|version| version.id.parent()).and_then(|id| world.resources.get(&id.key()));
     let of_definition = |name: &str| definition.and_then(|one| one.at(&format!("properties.{name}"))).cloned();
     let size = version.and_then(|one| one.at("properties.storageProfile.osDiskImage.sizeInGB")).cloned();
+    let mut capabilities = json!({"architecture": of_definition("architecture").unwrap_or_else(|| json!("x64"))});
+    if version.is_none() && properties["hyperVGeneration"] == json!("V2") {
+        // Marketplace images of generation 2 support everything.
+        capabilities["diskControllerTypes"] = json!("SCSI, NVMe");
+        capabilities["acceleratedNetwork"] = json!(true);
+        properties["supportsHibernation"] = json!(true);
+    }
     for (name, value) in [
         ("osType", of_definition("osType").unwrap_or_else(|| json!("Linux"))),
         ("hyperVGeneration", of_definition("hyperVGeneration").unwrap_or_else(|| json!("V1"))),
         ("diskSizeGB", size.unwrap_or_else(|| json!(DEFAULT_SIZE_GB))),
-        (
-            "supportedCapabilities",
-            json!({"architecture": of_definition("architecture").unwrap_or_else(|| json!("x64"))}),
-        ),
+        ("supportedCapabilities", capabilities),
     ] {
         if properties.get(name).is_none() {
             properties[name] = value;
@@ -333,10 +380,11 @@ pub(super) fn source<'a>(world: &'a World, call: &Call, target: &ResourceId) -> 
                 .and_then(Value::as_str)
                 .is_none_or(|location| same_region(location, source.location()))
     };
-    let source = world.resources.get(&id.key()).filter(is_reachable).ok_or_else(|| {
-        ArmError::missing("NotFound", format!("Resource {} is not found.", id.name()))
-            .about("creationData.sourceResourceId")
-    })?;
+    let source = world
+        .resources
+        .get(&id.key())
+        .filter(is_reachable)
+        .ok_or_else(|| ArmError::missing("NotFound", format!("Resource {} is not found.", id.name())))?;
     if source.state != ProvisioningState::Succeeded {
         let message =
             format!("The source resource '{name}' is in state {}; it must be Succeeded.", source.state.word());
@@ -386,6 +434,17 @@ pub(crate) fn view(world: &World, disk: &Resource) -> Value {
     for (name, value) in [("diskIOPSReadWrite", iops), ("diskMBpsReadWrite", megabytes)] {
         if properties.get(name).is_none() {
             properties[name] = json!(value);
+        }
+    }
+    if sku == "UltraSSD_LRS" {
+        let same = [("diskIOPSReadOnly", "diskIOPSReadWrite"), ("diskMBpsReadOnly", "diskMBpsReadWrite")];
+        for (name, from) in same {
+            properties[name] = properties[from].clone();
+        }
+        for (name, value) in [("readOnly", json!(false)), ("maxShares", json!(1))] {
+            if properties.get(name).is_none() {
+                properties[name] = value;
+            }
         }
     }
     if let Some(tier) = tier.filter(|_| properties.get("tier").is_none()) {

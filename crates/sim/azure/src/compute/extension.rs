@@ -71,18 +71,29 @@ pub(super) fn of_instance(extension: &Value, instance: &ResourceId, location: &s
     view
 }
 
+/// The publisher and type of an extension, such as `Microsoft.Azure.Extensions.CustomScript`.
+fn full_type(extension: &Value) -> String {
+    let text =
+        |name: &str| extension.pointer(&format!("/properties/{name}")).and_then(Value::as_str).unwrap_or_default();
+    format!("{}.{}", text("publisher"), text("type"))
+}
+
+/// The handler of an extension that the agent of a VM reports.
+pub(super) fn handler(extension: &Value) -> Value {
+    json!({
+        "type": full_type(extension),
+        "typeHandlerVersion": extension.pointer("/properties/typeHandlerVersion"),
+        "status": {"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Ready"},
+    })
+}
+
 /// The status of an extension on a VM.
 pub(super) fn status(extension: &Value, up: bool) -> Value {
     let at = |path: &str| extension.pointer(path).cloned().unwrap_or_default();
-    let publisher = format!(
-        "{}.{}",
-        at("/properties/publisher").as_str().unwrap_or_default(),
-        at("/properties/type").as_str().unwrap_or_default()
-    );
     let (code, shown) = if up { ("succeeded", "Provisioning succeeded") } else { ("creating", "Creating") };
     json!({
         "name": at("/name"),
-        "type": publisher,
+        "type": full_type(extension),
         "typeHandlerVersion": at("/properties/typeHandlerVersion"),
         "statuses": [{"code": format!("ProvisioningState/{code}"), "level": "Info", "displayStatus": shown}],
     })

@@ -61,6 +61,7 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
         custom_data: set.text("properties.virtualMachineProfile.osProfile.customData").map(str::to_owned),
         user_data: set.text("properties.virtualMachineProfile.userData").map(str::to_owned),
         script: extension::all(set).iter().any(extension::is_script),
+        extensions: extension::all(set),
         boots: 0,
         boot: None,
         cannot_join: None,
@@ -70,6 +71,7 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
         name,
     };
     let os_disk = disk::create_for(world, &id, &vm, set);
+    let data_disks = disk::create_data_disks(world, &id, &vm, set);
     let mut body = Map::new();
     for field in ["location", "tags", "sku", "identity", "plan"] {
         if let Some(value) = set.body.get(field) {
@@ -86,7 +88,7 @@ fn add(world: &mut World, set: &Resource, number: u64, image: String) -> String 
     body.insert("instanceId".to_owned(), json!(id.name()));
     body.insert(
         "properties".to_owned(),
-        json!({"storageProfile": {"osDisk": {"managedDisk": {"id": os_disk.to_string()}}}}),
+        json!({"storageProfile": {"osDisk": {"managedDisk": {"id": os_disk.to_string()}}, "dataDisks": data_disks}}),
     );
     world.put(&id, body, ProvisioningState::Creating);
     let key = id.key();
@@ -122,13 +124,18 @@ pub(super) fn protected_from_actions(resource: &Resource) -> bool {
     resource.at("properties.protectionPolicy.protectFromScaleSetActions").and_then(Value::as_bool) == Some(true)
 }
 
-/// The effects of removing an instance: it and its OS disk are deleted.
+/// The effects of removing an instance: it is deleted with the disks that were created for it, and others are detached.
 pub(super) fn removal(world: &World, key: &str) -> Vec<Effect> {
     let Some(resource) = world.resources.get(key).filter(|resource| resource.vm.is_some()) else { return Vec::new() };
     let os_disk = resource
         .text("properties.storageProfile.osDisk.managedDisk.id")
         .map(|id| Effect::Remove(id.to_ascii_lowercase()));
-    [Effect::Remove(key.to_owned())].into_iter().chain(os_disk).collect()
+    let data_disks = resource.at("properties.storageProfile.dataDisks").and_then(Value::as_array);
+    let data_disks = data_disks.into_iter().flatten().filter_map(|entry| {
+        let disk = entry.pointer("/managedDisk/id")?.as_str()?.to_ascii_lowercase();
+        Some(if entry["createOption"] == "Attach" { Effect::Detach(disk) } else { Effect::Remove(disk) })
+    });
+    [Effect::Remove(key.to_owned())].into_iter().chain(os_disk).chain(data_disks).collect()
 }
 
 /// Deletes instances and lowers the capacity accordingly.
@@ -168,7 +175,8 @@ pub(crate) fn upgrade(world: &mut World, key: &str) {
         }
         let Some(vm) = &mut resource.vm else { return };
         vm.user_data = set.text("properties.virtualMachineProfile.userData").map(str::to_owned);
-        vm.script = extension::all(&set).iter().any(extension::is_script);
+        vm.extensions = extension::all(&set);
+        vm.script = vm.extensions.iter().any(extension::is_script);
         if image.is_some() && image != vm.image {
             vm.image = image;
             vm.custom_data = set.text("properties.virtualMachineProfile.osProfile.customData").map(str::to_owned);
@@ -232,7 +240,8 @@ pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerR
 fn update(world: &mut World, call: &Call, key: &str) {
     world.touch(key, |resource| {
         resource.state = ProvisioningState::Updating;
-        if let Some(Value::Object(policy)) = call.field("properties.protectionPolicy") {
+        let policy = call.field("properties.protectionPolicy").and_then(Value::as_object);
+        if let Some(policy) = policy.filter(|policy| !policy.is_empty()) {
             merge(resource.object("properties.protectionPolicy"), policy);
         }
         if let (Some(data), Some(vm)) = (call.field("properties.userData").and_then(Value::as_str), &mut resource.vm) {
@@ -241,17 +250,22 @@ fn update(world: &mut World, call: &Call, key: &str) {
     });
 }
 
-/// Attaches the data disks that a PUT of an instance names, and detaches the others.
+/// Attaches the data disks that a PUT of an instance names, and detaches the others, which are shown until the update has ended.
 fn attach(world: &mut World, call: &Call, key: &str) {
     let Some(wanted) = call.field("properties.storageProfile.dataDisks").and_then(Value::as_array) else { return };
     let Some(owner) = world.resources.get(key).map(|resource| resource.id.to_string()) else { return };
     let id = |entry: &Value| entry.pointer("/managedDisk/id").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let old = world.resources.get(key).and_then(|one| one.at("properties.storageProfile.dataDisks")).cloned();
-    for entry in old.as_ref().and_then(Value::as_array).into_iter().flatten() {
-        disk::set_owner(world, &id(entry), None);
+    let old = world.resources.get(key).map(data_disks).unwrap_or_default();
+    let is_wanted = |old: &Value| wanted.iter().any(|entry| id(entry).eq_ignore_ascii_case(&id(old)));
+    let (mut attached, detached): (Vec<Value>, Vec<Value>) = old.into_iter().partition(is_wanted);
+    let new = wanted.iter().filter(|entry| !attached.iter().any(|old| id(old).eq_ignore_ascii_case(&id(entry))));
+    let new: Vec<&Value> = new.collect();
+    for mut entry in detached {
+        disk::set_owner(world, &id(&entry), None);
+        entry["toBeDetached"] = json!(true);
+        attached.push(entry);
     }
-    let mut attached = Vec::new();
-    for entry in wanted {
+    for entry in new {
         disk::set_owner(world, &id(entry), Some(&owner));
         let disk = world.resources.get(&id(entry).to_ascii_lowercase());
         let at = |path: &str| disk.and_then(|disk| disk.at(path)).cloned().unwrap_or_default();
@@ -270,6 +284,20 @@ fn attach(world: &mut World, call: &Call, key: &str) {
     }
 }
 
+/// The data disks of an instance, including those that an unfinished update detaches.
+fn data_disks(resource: &Resource) -> Vec<Value> {
+    resource.at("properties.storageProfile.dataDisks").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Removes the data disks that the finished update has detached.
+pub(crate) fn forget_detached_disks(resource: &mut Resource) {
+    if resource.at("properties.storageProfile.dataDisks").is_some()
+        && let Some(Value::Array(disks)) = resource.object("properties.storageProfile").get_mut("dataDisks")
+    {
+        disks.retain(|disk| disk["toBeDetached"] != json!(true));
+    }
+}
+
 /// Checks that userData is base64 of at most 64 KiB.
 pub(super) fn check_user_data(data: &str) -> Result<(), ArmError> {
     let decoded = STANDARD
@@ -283,6 +311,10 @@ pub(super) fn check_user_data(data: &str) -> Result<(), ArmError> {
 
 /// Handles actions and views of one instance.
 pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str) -> HandlerResult {
+    if let (&Method::POST, "*", Some(set)) = (&call.method, id.name(), id.parent()) {
+        let keys = power::selected(world, call, &set, false)?;
+        return power::act(world, call, &set, keys, action);
+    }
     let resource = world.resources.get(&id.key()).ok_or_else(|| route::not_found(id))?;
     match (&call.method, action) {
         (&Method::GET, "instanceview") => Ok(Answer::ok(instance_view(world, resource))),
@@ -301,8 +333,14 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
         return Value::Object(view);
     };
     view.insert("name".to_owned(), json!(vm.name));
+    let is_list = call.path.to_ascii_lowercase().ends_with("/virtualmachines");
+    if is_list && set.text("properties.orchestrationMode") == Some("Flexible") {
+        // The instances of a flexible scale set are VMs. A list only names them.
+        view.retain(|name, _| matches!(name.as_str(), "name" | "id" | "type" | "location" | "instanceId" | "zones"));
+        view.entry("zones").or_insert_with(|| json!([null]));
+        return Value::Object(view);
+    }
     let os_disk = disk::reference(world, resource);
-    let data_disks = resource.at("properties.storageProfile.dataDisks").cloned().unwrap_or_else(|| json!([]));
     let interfaces = set.at("properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations");
     let interfaces: Vec<Value> = interfaces
         .and_then(Value::as_array)
@@ -317,18 +355,24 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
         "vmId": vm.vm_id,
         "hardwareProfile": {"vmSize": resource.at("sku.name")},
         "provisioningState": resource.state.word(),
-        "storageProfile": {"imageReference": power::image_reference(vm), "osDisk": os_disk, "dataDisks": data_disks},
+        "storageProfile": {"imageReference": power::image_reference(vm), "osDisk": os_disk, "dataDisks": data_disks(resource)},
         "osProfile": power::os_profile(&set, &vm.computer_name),
         "networkProfile": {"networkInterfaces": interfaces},
         "timeCreated": time_text(resource.created),
     });
     // A list omits it, and so do older API versions.
-    let is_list = call.path.to_ascii_lowercase().ends_with("/virtualmachines");
     if !is_list && call.api_version() >= "2024-11-01" {
         properties["resilientVMDeletionStatus"] = json!("Disabled");
     }
     if let Some(network) = set.at("properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations") {
         properties["networkProfileConfiguration"] = json!({"networkInterfaceConfigurations": network});
+    }
+    let profile = |name: &str| set.at(&format!("properties.virtualMachineProfile.{name}"));
+    if let Some(security) = profile("securityProfile").filter(|profile| **profile != json!({})) {
+        properties["securityProfile"] = security.clone();
+    }
+    if let Some(controller) = profile("storageProfile.diskControllerType") {
+        properties["storageProfile"]["diskControllerType"] = controller.clone();
     }
     if let Some(policy) = resource.at("properties.protectionPolicy") {
         properties["protectionPolicy"] = policy.clone();
@@ -340,12 +384,11 @@ pub(crate) fn view(world: &World, resource: &Resource, call: &Call) -> Value {
         properties["instanceView"] = instance_view(world, resource);
     }
     view.insert("properties".to_owned(), properties);
-    let extensions = extension::all(&set);
-    if !extensions.is_empty() {
+    if !vm.extensions.is_empty() {
         let location = resource.location();
         view.insert(
             "resources".to_owned(),
-            extensions.iter().map(|one| extension::of_instance(one, &resource.id, location)).collect(),
+            vm.extensions.iter().map(|one| extension::of_instance(one, &resource.id, location)).collect(),
         );
     }
     Value::Object(view)
@@ -358,9 +401,13 @@ fn instance_view(world: &World, resource: &Resource) -> Value {
     view["placementGroupId"] = json!(set.as_ref().map(|set| set.unique_id.clone()).unwrap_or_default());
     view["platformUpdateDomain"] = json!(0);
     view["platformFaultDomain"] = json!(0);
-    if let Some(set) = set {
-        let up = vm.is_up(world.now);
-        view["extensions"] = extension::all(&set).iter().map(|one| extension::status(one, up)).collect();
+    let up = vm.is_up(world.now);
+    if vm.power != Power::Deallocated {
+        let handlers = vm.extensions.iter().filter(|_| up).map(extension::handler);
+        view["vmAgent"]["extensionHandlers"] = handlers.collect();
+    }
+    if !vm.extensions.is_empty() {
+        view["extensions"] = vm.extensions.iter().map(|one| extension::status(one, up)).collect();
     }
     view
 }

@@ -85,6 +85,7 @@ fn create(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
         custom_data: text("properties.osProfile.customData"),
         user_data: text("properties.userData"),
         script: false,
+        extensions: Vec::new(),
         boots: 0,
         boot: None,
         cannot_join: None,

@@ -180,16 +180,20 @@ pub(super) fn instance_view(world: &World, resource: &Resource, vm: &Vm) -> Valu
         .text("properties.storageProfile.osDisk.managedDisk.id")
         .and_then(|id| id.rsplit('/').next())
         .unwrap_or_default();
-    json!({
-        "computerName": vm.computer_name,
-        "osName": "ubuntu",
-        "osVersion": "18.04",
+    let mut view = json!({
         "hyperVGeneration": super::disk::generation(world, resource),
-        "vmAgent": vm.agent(world.now),
         "disks": [{"name": disk, "statuses": [{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded", "time": time_text(resource.created)}]}],
         "statuses": [
             {"code": format!("ProvisioningState/{}", state.to_lowercase()), "level": "Info", "displayStatus": format!("Provisioning {}", state.to_lowercase()), "time": time_text(resource.created)},
             vm.power.status(),
         ],
-    })
+    });
+    // Without hardware there is no guest to ask.
+    if vm.power != Power::Deallocated {
+        view["computerName"] = json!(vm.computer_name);
+        view["osName"] = json!("ubuntu");
+        view["osVersion"] = json!("18.04");
+        view["vmAgent"] = vm.agent(world.now);
+    }
+    view
 }

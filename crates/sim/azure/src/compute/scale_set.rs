@@ -164,6 +164,12 @@ fn validated(
     for name in READ_ONLY {
         properties.remove(*name);
     }
+    if let Some(profile) = properties.get_mut("virtualMachineProfile").and_then(Value::as_object_mut)
+        && profile.get("userData") == Some(&json!(""))
+    {
+        // Empty user data removes it.
+        profile.remove("userData");
+    }
     let value = Value::Object(body);
     let at = |path: &str| value.pointer(&format!("/{}", path.replace('.', "/")));
     let capacity = at("sku.capacity")

@@ -51,6 +51,8 @@ pub(crate) enum Effect {
     Settle(String),
     /// Deletes the resource and its children.
     Remove(String),
+    /// Detaches the data disk from its VM.
+    Detach(String),
     /// Deletes the resource group with all resources.
     RemoveGroup(String),
     PowerOn(String),
@@ -247,9 +249,11 @@ impl World {
             Effect::Settle(key) => {
                 if let Some(resource) = self.resources.get_mut(&key) {
                     resource.state = ProvisioningState::Succeeded;
+                    crate::compute::instance::forget_detached_disks(resource);
                 }
             }
             Effect::Remove(key) => self.remove(&key),
+            Effect::Detach(disk) => crate::compute::disk::set_owner(self, &disk, None),
             Effect::RemoveGroup(key) => {
                 self.groups.remove(&key);
                 let inside: Vec<String> =

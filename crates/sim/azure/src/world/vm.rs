@@ -26,6 +26,9 @@ pub(crate) struct Vm {
     pub(crate) user_data: Option<String>,
     /// Whether a Custom Script extension runs at first boot.
     pub(crate) script: bool,
+    /// The extensions of the model that it was created from or last upgraded to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) extensions: Vec<Value>,
     pub(crate) boots: u32,
     pub(crate) boot: Option<Boot>,
     /// Why the kubelet of this boot cannot join.
@@ -176,6 +179,7 @@ mod tests {
             custom_data: None,
             user_data: None,
             script: false,
+            extensions: Vec::new(),
             boots: 0,
             boot: None,
             cannot_join: None,

@@ -19,7 +19,7 @@ pub(super) fn plant(client: &Client, recorded: &[Interaction], index: usize, ren
     }
     let set = scale_set(client, recorded, one, rename);
     let machines = one.request.as_ref().map(machine_ids).unwrap_or_default();
-    let machines = machines.iter().filter(|id| machine(client, id, one)).count();
+    let machines = machines.iter().filter(|id| machine(client, recorded, id, one)).count();
     group || set || machines > 0
 }
 
@@ -71,12 +71,15 @@ fn scale_set(client: &Client, recorded: &[Interaction], one: &Interaction, renam
 /// A scale set of which only instances were recorded.
 fn small_scale_set(recorded: &[Interaction], id: &str) -> Value {
     let items = recorded.iter().flat_map(|one| one.answer()["value"].as_array().cloned().unwrap_or_default());
-    let instances: Vec<Value> =
-        items.filter(|item| item["id"].as_str().is_some_and(|known| known.starts_with(&format!("{id}/")))).collect();
+    let prefix = format!("{id}/").to_ascii_lowercase();
+    let instances: Vec<Value> = items
+        .filter(|item| item["id"].as_str().is_some_and(|known| known.to_ascii_lowercase().starts_with(&prefix)))
+        .collect();
     // Instances of flexible sets are VMs, which show nothing of their set.
-    let Some(instance) = instances.first().filter(|instance| instance.get("sku").is_some()) else {
+    let Some(instance) = instances.iter().find(|instance| instance.get("sku").is_some()) else {
+        let mode = if instances.is_empty() { "Uniform" } else { "Flexible" };
         return json!({"location": "westus", "tags": {}, "sku": {"name": "Standard_DS1_v2", "tier": "Standard", "capacity": 2},
-            "properties": {"upgradePolicy": {"mode": "Manual"}, "virtualMachineProfile": {"storageProfile": {"imageReference":
+            "properties": {"orchestrationMode": mode, "upgradePolicy": {"mode": "Manual"}, "virtualMachineProfile": {"storageProfile": {"imageReference":
                 {"publisher": "Debian", "offer": "debian-10", "sku": "10", "version": "latest"}}}}});
     };
     let at = |path: &str| instance.pointer(path).cloned().unwrap_or_default();
@@ -91,13 +94,16 @@ fn small_scale_set(recorded: &[Interaction], id: &str) -> Value {
             "virtualMachineProfile": {
                 "storageProfile": {
                     "imageReference": at("/properties/storageProfile/imageReference"),
-                    "osDisk": {"osType": "Linux", "createOption": "FromImage", "caching": "ReadWrite", "managedDisk":
-                        {"storageAccountType": at("/properties/storageProfile/osDisk/managedDisk/storageAccountType")}, "diskSizeGB": 30},
+                    "diskControllerType": at("/properties/storageProfile/diskControllerType"),
+                    "osDisk": {"osType": at("/properties/storageProfile/osDisk/osType"), "createOption": "FromImage", "caching": "ReadWrite",
+                        "managedDisk": {"storageAccountType": at("/properties/storageProfile/osDisk/managedDisk/storageAccountType")}, "diskSizeGB": 30},
                 },
+                "securityProfile": at("/properties/securityProfile"),
                 "osProfile": {
                     "computerNamePrefix": "seed",
                     "adminUsername": at("/properties/osProfile/adminUsername"),
                     "linuxConfiguration": at("/properties/osProfile/linuxConfiguration"),
+                    "windowsConfiguration": at("/properties/osProfile/windowsConfiguration"),
                 },
                 "networkProfile": at("/properties/networkProfileConfiguration"),
             },
@@ -115,8 +121,8 @@ fn machine_ids(body: &Value) -> Vec<String> {
     }
 }
 
-/// A VM with as many data disks as the image that was recorded of it.
-fn machine(client: &Client, id: &str, one: &Interaction) -> bool {
+/// A VM with as many data disks as the images and image versions of the recording have.
+fn machine(client: &Client, recorded: &[Interaction], id: &str, one: &Interaction) -> bool {
     if exists(client, id) {
         return false;
     }
@@ -124,8 +130,12 @@ fn machine(client: &Client, id: &str, one: &Interaction) -> bool {
     let location = &one.answer()["location"];
     let interface = format!("{group}/providers/Microsoft.Network/networkInterfaces/{name}");
     put(client, &interface, NETWORK, &json!({"location": location, "properties": {"ipConfigurations": []}}));
-    let recorded = one.answer().pointer("/properties/storageProfile/dataDisks").and_then(Value::as_array);
-    let disks: Vec<Value> = (0..recorded.map_or(0, Vec::len))
+    let count = |answer: &Value| {
+        let disks =
+            ["dataDisks", "dataDiskImages"].map(|name| answer.pointer(&format!("/properties/storageProfile/{name}")));
+        disks.into_iter().flatten().filter_map(Value::as_array).map(Vec::len).max()
+    };
+    let disks: Vec<Value> = (0..recorded.iter().filter_map(|one| count(one.answer())).max().unwrap_or(0))
         .map(|lun| {
             let disk = format!("{group}/providers/Microsoft.Compute/disks/{name}_disk{}", lun + 2);
             let body = json!({"location": location, "sku": {"name": "Premium_LRS"},
