@@ -19,14 +19,15 @@ def snapshots_of_a_running_machine(azure):
     equal(full["sku"]["name"], "Standard_LRS", "the default storage")
     first, second = azure.snapshot("i1", source, incremental=True), azure.snapshot("i2", source, incremental=True)
     families = {one["properties"]["incrementalSnapshotFamilyId"] for one in (first, second)}
-    equal((len(families), first["properties"]["completionPercent"]), (1, 100.0), "increments of one disk")
+    equal((len(families), first["properties"]["incremental"]), (1, True), "increments of one disk")
+    assert "completionPercent" not in first["properties"], "a copy in one region is complete when it exists"
     with refused("PropertyChangeNotAllowed", ResourceExistsError, 409):
         azure.snapshot("full", azure.os_disk(1))
     with refused("PropertyChangeNotAllowed", ResourceExistsError, 409):
         azure.snapshot("full", source, incremental=True)
     tagged = compute.snapshots.begin_update(group, "full", {"tags": {"BuiltFrom": "0"}}).result().as_dict()
     equal(tagged["tags"], {"BuiltFrom": "0"}, "tags change")
-    with refused("ResourceNotFound", ResourceNotFoundError, 404):
+    with refused("NotFound", ResourceNotFoundError, 404):
         azure.snapshot("none", azure.id("Microsoft.Compute/disks/none"))
     with refused("InvalidParameter", status=400):
         azure.snapshot("none", azure.pool_id())
@@ -41,13 +42,16 @@ def snapshots_of_a_running_machine(azure):
 
 
 def disks_have_owners(azure):
-    """An attached disk cannot be deleted; an unattached one can grow and not shrink."""
+    """A disk of a running VM cannot be deleted or exported; an unattached one can, and it can grow and not shrink."""
     compute, group = azure.compute, azure.group
     name = azure.os_disk(0).rsplit("/", 1)[1]
     used = compute.disks.get(group, name).as_dict()
     equal((used["managedBy"], used["properties"]["diskState"]), (azure.instance(0)["id"], "Attached"), "an OS disk")
     with refused("OperationNotAllowed", ResourceExistsError, 409):
         compute.disks.begin_delete(group, name)
+    access = {"access": "Read", "durationInSeconds": 60}
+    with refused("Conflict", ResourceExistsError, 409):
+        compute.disks.begin_grant_access(group, name, access)
     compute.virtual_machine_scale_set_vms.begin_deallocate(group, "k8s-agentpool1-26100436-vmss", "0").result()
     equal(compute.disks.get(group, name).as_dict()["properties"]["diskState"], "Reserved", "a deallocated VM")
     snapshot = azure.snapshot("s")["id"]
@@ -61,8 +65,12 @@ def disks_have_owners(azure):
         compute.disks.begin_create_or_update(group, "empty", {"location": azure.location, "properties": {"creationData": {"createOption": "Empty"}}})
     with refused("ResourceNotFound", ResourceNotFoundError):
         compute.disks.begin_update(group, "none", {"tags": {}})
-    with refused("OperationNotAllowed", status=400):
-        compute.disks.begin_grant_access(group, "copy", {"access": "Read", "durationInSeconds": 60})
+    state = lambda: compute.disks.get(group, "copy").as_dict()["properties"]["diskState"]
+    granted = compute.disks.begin_grant_access(group, "copy", access).result().as_dict()
+    assert granted["accessSAS"].startswith("https://"), granted
+    equal(state(), "ActiveSAS", "while access is granted")
+    compute.disks.begin_revoke_access(group, "copy").result()
+    equal(state(), "Unattached", "after access was revoked")
     compute.disks.begin_delete(group, "copy").result()
 
 

@@ -78,7 +78,7 @@ def status_url_missing(azure):
     with refused("OperationNotFound", status=404):
         azure.compute.galleries.begin_create_or_update(azure.group, "images", {"location": azure.location}).result()
     equal(azure.compute.galleries.get(azure.group, "images").as_dict()["properties"]["provisioningState"], "Succeeded", "the gallery")
-    answer = azure.http("PATCH", azure.id("Microsoft.Compute/galleries/images"), "2023-07-03", {"tags": {"a": "1"}})
+    answer = azure.http("POST", f"{azure.pool_id()}/powerOff", body={"instanceIds": ["0"]})
     refused_raw(azure.http("GET", answer.headers["Azure-AsyncOperation"]), 404, "OperationNotFound")
     equal(azure.http("GET", answer.headers["Location"]).status_code, 200, "the other URL, when the plan is used up")
 

@@ -138,21 +138,28 @@ def each_action_can_be_denied(azure):
     }
     prefix = "Microsoft.Compute/"
     denied = {action.removeprefix(prefix): client for action, client in azure.facts["denied"].items() if action.startswith(prefix)}
-    # The first is tested below, the second in `links_can_be_denied`, like the actions of other providers.
-    elsewhere = {"locations/operations/read", "disks/beginGetAccess/action"}
-    equal(set(denied) - set(calls), elsewhere, "actions of the role that no call tests")
+    # Operations that start, but whose status cannot be read.
+    unseen = {
+        "locations/operations/read": lambda c: getattr(c, sets).begin_update(group, POOL, {"tags": {"unseen": "yes"}}),
+        "locations/diskOperations/read": lambda c: c.snapshots.begin_create_or_update(group, "unseen", copy),
+        "locations/capsOperations/read": lambda c: c.galleries.begin_create_or_update(group, "unseen", {"location": azure.location}),
+    }
+    # Tested in `links_can_be_denied`, like the actions of other providers.
+    elsewhere = {"disks/beginGetAccess/action"}
+    equal(set(denied) - set(calls) - set(unseen), elsewhere, "actions of the role that no call tests")
     for action, call in calls.items():
         client = azure.client(azure.credential(client_id=denied[action], client_secret="s"))
         with refused("AuthorizationFailed", status=403) as caught:
             call(client)
         contains(str(caught[0]).lower(), f"'microsoft.compute/{action}'".lower())
         contains(str(caught[0]), denied[action])
-    # The operation starts, but its status cannot be read.
-    client = azure.client(azure.credential(client_id=denied["locations/operations/read"], client_secret="s"))
-    with refused("AuthorizationFailed", status=403) as caught:
-        client.galleries.begin_create_or_update(group, "unseen", {"location": azure.location}).result()
-    contains(str(caught[0]), "Microsoft.Compute/locations/")
-    equal(azure.compute.galleries.get(group, "unseen").name, "unseen", "the operation ends anyway")
+    for action, begin in unseen.items():
+        poller = begin(azure.client(azure.credential(client_id=denied[action], client_secret="s")))
+        with refused("AuthorizationFailed", status=403) as caught:
+            poller.result()
+        contains(str(caught[0]).lower(), f"'microsoft.compute/{action}'".lower())
+    equal((azure.pool()["tags"]["unseen"], azure.compute.snapshots.get(group, "unseen").name, azure.compute.galleries.get(group, "unseen").name),
+          ("yes", "unseen", "unseen"), "the operations end anyway")
     # The rejected requests had no effect.
     equal(sorted(one.name for one in azure.compute.galleries.list()), sorted([gallery, "unseen"]), "galleries")
     equal(azure.power(0), "PowerState/running", "power")

@@ -91,7 +91,7 @@ def immutable_properties(azure):
         "targetRegions": [{"name": azure.location, "regionalReplicaCount": 2}, {"name": "eastus"}]}}}).result().as_dict()
     regions = changed["properties"]["publishingProfile"]["targetRegions"]
     equal([(one["name"], one["regionalReplicaCount"], one["storageAccountType"]) for one in regions],
-          [(azure.location, 2, "Standard_LRS"), ("eastus", 1, "Standard_LRS")], "regions change")
+          [("West US 2", 2, "Standard_LRS"), ("East US", 1, "Standard_LRS")], "regions change")
     with refused("InvalidParameter", status=400):
         versions.begin_update(group, gallery, definition, "1.0.0", {"properties": {"publishingProfile": {"targetRegions": [{"name": "atlantis"}]}}})
 
@@ -131,7 +131,7 @@ def replication_takes_time(azure):
         azure.group, gallery, definition, "1.0.0", expand="ReplicationStatus").as_dict()["properties"]
     first = read()
     equal((first["provisioningState"], first["replicationStatus"]["aggregatedState"]), ("Creating", "InProgress"), "at first")
-    equal([one["region"] for one in first["replicationStatus"]["summary"]], [azure.location, "eastus"], "regions")
+    equal([one["region"] for one in first["replicationStatus"]["summary"]], ["West US 2", "East US"], "regions")
     with refused("GalleryImageNotFound", ResourceNotFoundError):
         azure.point_pool_at(f"{azure.definition_id(gallery, definition)}/versions/1.0.0")
     progress = []
@@ -188,8 +188,9 @@ def image_source_must_match_the_definition(azure):
     defaults = azure.compute.gallery_image_versions.begin_create_or_update(azure.group, "images", "launched", "1.0.2", {
         "location": azure.location, "properties": {"storageProfile": {"osDiskImage": {"source": {"id": snapshot}}}}}).result().as_dict()
     profile = defaults["properties"]["publishingProfile"]
-    equal((profile["replicaCount"], profile["storageAccountType"], profile["excludeFromLatest"], profile["replicationMode"],
-           [one["name"] for one in profile["targetRegions"]]), (1, "Standard_LRS", False, "Full", [azure.location]), "defaults")
+    equal((profile["replicaCount"], profile["storageAccountType"], profile["excludeFromLatest"],
+           [one["name"] for one in profile["targetRegions"]]), (1, "Standard_LRS", False, ["West US 2"]), "defaults")
+    assert "replicationMode" not in profile, "Azure does not show the default mode"
     with refused("InvalidParameter", status=400):
         azure.compute.gallery_images.begin_create_or_update(azure.group, "images", "bare", {"location": azure.location, "properties": {"osType": "Linux"}})
 

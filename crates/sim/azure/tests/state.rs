@@ -189,9 +189,9 @@ fn state_folder_does_not_grow_with_the_number_of_writes() {
 async fn finished_operation_is_forgotten_after_the_retention() {
     let folder = tempfile::tempdir().expect("a folder");
     let client = Client::for_sim(open(folder.path()).expect("a new state"));
-    client.done(client.patch(&pool(&client), COMPUTE, &json!({"tags": {"a": "b"}})));
-    // Only a 202 has both URLs.
-    let got = client.post(&format!("{}/virtualMachines/0/powerOff", pool(&client)), COMPUTE, None);
+    // A PATCH has no `Location`.
+    let body = json!({"instanceIds": ["0"]});
+    let got = client.post(&format!("{}/powerOff", pool(&client)), COMPUTE, Some(&body));
     let status = got.header("azure-asyncoperation").to_owned();
     let location = got.header("location").to_owned();
     let read = |client: &Client, url: &str| client.send(&http::Method::GET, url, None);
@@ -206,7 +206,8 @@ async fn finished_operation_is_forgotten_after_the_retention() {
         let got = read(&client, url);
         assert_eq!((got.status, got.code()), (404, "OperationNotFound"));
     }
-    assert_eq!(client.get(&pool(&client), COMPUTE).body["tags"]["a"], "b");
+    let view = client.get(&format!("{}/virtualMachines/0/instanceView", pool(&client)), COMPUTE).body;
+    assert_eq!(view["statuses"][1]["code"], "PowerState/stopped");
 }
 
 #[tokio::test(start_paused = true)]

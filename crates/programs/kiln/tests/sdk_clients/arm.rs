@@ -3,7 +3,7 @@
 use crate::azure::Azure;
 
 /// Operations that take about two real seconds at the given speed, so that a poller sees them running and does not wait long.
-const SLOW: &str = "profile: {gallery: 1200, powerOff: 1200, delete: 600}\n";
+const SLOW: &str = "profile: {gallery: 1200, snapshot: 1200, powerOff: 1200, delete: 600}\n";
 
 fn slow() -> Azure {
     Azure::default().world(SLOW).speed("600")

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::azure::Azure;
 
 /// The actions that a prototype run needs.
-const ROLE: [&str; 29] = [
+const ROLE: [&str; 31] = [
     "Microsoft.Compute/disks/beginGetAccess/action",
     "Microsoft.Compute/disks/read",
     "Microsoft.Compute/galleries/images/read",
@@ -18,6 +18,8 @@ const ROLE: [&str; 29] = [
     "Microsoft.Compute/galleries/images/write",
     "Microsoft.Compute/galleries/read",
     "Microsoft.Compute/galleries/write",
+    "Microsoft.Compute/locations/capsOperations/read",
+    "Microsoft.Compute/locations/diskOperations/read",
     "Microsoft.Compute/locations/operations/read",
     "Microsoft.Compute/snapshots/delete",
     "Microsoft.Compute/snapshots/read",

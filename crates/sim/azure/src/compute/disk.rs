@@ -14,7 +14,7 @@ use crate::world::World;
 use crate::world::contents::Disk;
 use crate::world::operation::NewOperation;
 use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls, time_text};
-use crate::world::vm::Vm;
+use crate::world::vm::{Power, Vm};
 
 /// The OS disk size of most Linux images.
 pub(super) const DEFAULT_SIZE_GB: u64 = 30;
@@ -410,6 +410,12 @@ pub(crate) fn act(world: &mut World, call: &Call, id: &ResourceId, action: &str)
     };
     world.check_not_locked(&id.key())?;
     let key = id.key();
+    let owner = world.resources.get(&key).and_then(|disk| running_owner(world, disk));
+    if let (Some(owner), "ActiveSAS") = (owner, state) {
+        let message =
+            format!("Access not permitted because disk {} is currently attached to running VM {owner}.", id.name());
+        return Err(ArmError::conflict("Conflict", message));
+    }
     world.touch(&key, |resource| {
         resource.object("properties").insert("diskState".to_owned(), json!(state));
         resource.state = ProvisioningState::Updating;
@@ -450,12 +456,19 @@ pub(crate) fn view(world: &World, disk: &Resource) -> Value {
     if let Some(tier) = tier.filter(|_| properties.get("tier").is_none()) {
         properties["tier"] = json!(tier);
     }
-    if let Some(owner) = disk.body.get("managedBy").and_then(Value::as_str) {
-        let running = world.resources.get(&owner.to_ascii_lowercase()).and_then(|owner| owner.vm.as_ref());
-        let reserved = running.is_some_and(|vm| vm.power == crate::world::vm::Power::Deallocated);
-        view["properties"]["diskState"] = json!(if reserved { "Reserved" } else { "Attached" });
+    if disk.body.contains_key("managedBy") {
+        let is_attached = running_owner(world, disk).is_some();
+        view["properties"]["diskState"] = json!(if is_attached { "Attached" } else { "Reserved" });
     }
     view
+}
+
+/// The VM that a disk is attached to, unless the VM is deallocated.
+fn running_owner<'a>(world: &World, disk: &'a Resource) -> Option<&'a str> {
+    let owner = disk.body.get("managedBy")?.as_str()?;
+    let machine = world.resources.get(&owner.to_ascii_lowercase()).and_then(|machine| machine.vm.as_ref());
+    let is_deallocated = machine.is_some_and(|vm| vm.power == Power::Deallocated);
+    (!is_deallocated).then_some(owner)
 }
 
 /// What disks and snapshots have in common.

@@ -16,11 +16,11 @@ use crate::world::resource::{ProvisioningState, Resource, merge, strip_nulls, ti
 
 const PROFILE: &str = "properties.publishingProfile";
 
-/// Properties that cannot be changed after creation.
-const IMMUTABLE: &[&str] = &[
-    "properties.publishingProfile.storageAccountType",
-    "properties.publishingProfile.replicationMode",
-    "properties.storageProfile",
+/// Properties that cannot be changed after creation, with the default of those that Azure shows only if they were sent.
+const IMMUTABLE: &[(&str, Option<&str>)] = &[
+    ("properties.publishingProfile.storageAccountType", None),
+    ("properties.publishingProfile.replicationMode", Some("Full")),
+    ("properties.storageProfile", None),
 ];
 
 pub(crate) fn write(world: &mut World, call: &Call, id: &ResourceId) -> HandlerResult {
@@ -264,8 +264,9 @@ fn check_source(world: &World, id: &ResourceId, source: &Resource) -> Result<(),
 }
 
 fn changed(world: &World, call: &Call, current: &Resource) -> Result<Map<String, Value>, ArmError> {
-    for path in IMMUTABLE {
-        if let (Some(old), Some(new)) = (current.at(path), call.field(path))
+    for (path, default) in IMMUTABLE {
+        let default = default.map(|value| json!(value));
+        if let (Some(old), Some(new)) = (current.at(path).or(default.as_ref()), call.field(path))
             && !covers(old, new)
         {
             return Err(ArmError::immutable(&format!("galleryImageVersion.{path}")));
