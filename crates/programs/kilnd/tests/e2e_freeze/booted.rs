@@ -111,8 +111,12 @@ impl Booted {
         boot.args(nspawn::boot_words(Some(&debian()), &group, &name)).args(arguments).stdin(Stdio::null());
         let console = fs::File::create(folder.path().join("console")).expect("a file");
         boot.stdout(console.try_clone().expect("a file")).stderr(console);
-        let process = boot.spawn().expect("nsenter");
+        let mut process = boot.spawn().expect("nsenter");
         let leader = wait("the machine has booted", || {
+            if let Some(status) = process.try_wait().expect("a child") {
+                let console = fs::read_to_string(folder.path().join("console")).unwrap_or_default();
+                panic!("systemd-nspawn ended with {status}: {console}");
+            }
             nspawn::leader(process.id()).filter(|leader| nspawn::is_manager_up(*leader))
         });
         Self { leader, process, image, _folder: folder, _namespaces: namespaces }

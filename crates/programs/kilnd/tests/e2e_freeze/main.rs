@@ -7,8 +7,9 @@ mod image;
 mod kubelet;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
-use booted::{Booted, child_output, copy_image, fsck, image, inner, printed, wait};
+use booted::{Booted, child_output, copy_image, fsck, image, inner, make_image, printed, scratch, wait};
 use kiln_machines::processes::signal;
 use kiln_types::{FreezeEnd, FreezeReport, ThawReport};
 use rustix::process::Signal;
@@ -78,6 +79,29 @@ fn systemd_thaws_the_root_if_kilnd_was_killed() {
     assert!(writes.wait_with_output().expect("touch").status.success());
     assert_eq!(donor.thaw_report(), ThawReport::default(), "a freeze without a report proves nothing");
     donor.assert_writable();
+}
+
+/// The journal of a node that still boots is frozen before it is flushed, which sysinit.target waits for. Here another unit delays it.
+#[test]
+fn systemd_thaws_the_root_of_a_node_that_still_boots() {
+    const SLOW: &str = "[Unit]\nDefaultDependencies=no\nBefore=sysinit.target\n[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=sleep infinity\n";
+    let folder = scratch();
+    let image = make_image(folder.path(), "900M", |root| {
+        let units = root.join("etc/systemd/system");
+        fs::write(units.join("slow.service"), SLOW).expect("written");
+        fs::create_dir_all(units.join("sysinit.target.wants")).expect("a folder");
+        symlink("../slow.service", units.join("sysinit.target.wants/slow.service")).expect("a link");
+    });
+    let donor = Booted::new("freeze-booting", &image, &[]);
+    let mut frozen = donor.freeze("3");
+    let state = donor.command(&["systemctl", "is-active", "sysinit.target"]).output().expect("systemctl");
+    assert_eq!(String::from_utf8_lossy(&state.stdout).trim(), "inactive", "it has booted");
+    let writes = donor.spawn(&["touch", "/var/log/blocked"]);
+    signal(inner(&frozen), Signal::KILL);
+    let output = child_output(&mut frozen);
+    assert!(!output.status.success() && output.stdout.is_empty(), "it was not killed: {}", printed(&output));
+    wait("systemd has thawed the root", || donor.path("/var/log/blocked").exists().then_some(()));
+    assert!(writes.wait_with_output().expect("touch").status.success());
 }
 
 #[test]

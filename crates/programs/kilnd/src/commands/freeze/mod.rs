@@ -5,7 +5,7 @@
 //!
 //! 1. kilnd itself thaws when it is asked to terminate, and after [`FREEZE_WINDOW`] if it is not. Before it freezes anything it locks its
 //!    memory, runs `fsfreeze` once and opens everything that it needs.
-//! 2. systemd thaws after [`THAW_TIMER`] if kilnd was killed. kilnd starts that timer first and does not freeze without it.
+//! 2. systemd thaws after [`THAW_TIMER`] if kilnd was killed. kilnd starts that timer first and does not freeze before it runs.
 //! 3. If `fsfreeze` cannot be executed any more, kilnd asks the kernel to thaw everything (`SysRq` with `j`).
 //!
 //! The report is written to a folder in memory after the thaw. Its duration is measured here, on the node's own clock.

@@ -6,9 +6,9 @@ use serde::Serialize;
 use zbus::{DynamicType, Variant};
 
 use super::Systemd;
-use crate::os::Error;
+use crate::os::{Error, clock};
 
-/// The pause before a unit that still exists is created again, and how often that is tried.
+/// The pause before a unit is looked at again, or one that still exists is created again, and how often the latter is tried.
 const PAUSE: Duration = Duration::from_millis(50);
 const MAX_ATTEMPTS: u32 = 40;
 
@@ -17,7 +17,7 @@ type Command<'a> = (&'a str, Vec<&'a str>, bool);
 
 impl Systemd {
     /// Lets systemd run commands after a while, as `NAME.service` by `NAME.timer`. The commands run one after the other, also if one fails.
-    /// An earlier timer of this name is replaced.
+    /// An earlier timer of this name is replaced. Returns when the timer runs.
     pub fn start_timer(&mut self, name: &str, after: Duration, commands: &[Vec<String>]) -> Result<(), Error> {
         self.stop_timer(name)?;
         let (timer, service) = (format!("{name}.timer"), format!("{name}.service"));
@@ -34,6 +34,8 @@ impl Systemd {
                 // By default a timer may be a minute late.
                 ("AccuracyUSec", 1000_u64.into()),
                 ("RemainAfterElapse", false.into()),
+                // A timer starts after sysinit.target by default. On a node that still boots, the frozen journal would delay that for ever.
+                ("DefaultDependencies", false.into()),
             ];
             let service_properties: Vec<Property<'_>> = vec![
                 ("Type", "oneshot".into()),
@@ -48,10 +50,24 @@ impl Systemd {
             let body = (timer.as_str(), "replace", timer_properties, also);
             match self.start_transient(&timer, &body) {
                 Err(error @ Error::SystemdRefused { .. }) => refused = Some(error),
-                answer => return answer,
+                Err(error) => return Err(error),
+                Ok(()) => return self.wait_active(&timer),
             }
         }
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Waits until a unit is active. systemd answers when the job is in its queue, where it may stay.
+    fn wait_active(&mut self, unit: &str) -> Result<(), Error> {
+        let deadline = clock::boot_time() + self.timeout;
+        while !self.unit(unit)?.is_active() {
+            if clock::boot_time() >= deadline {
+                let seconds = self.timeout.as_secs();
+                return Err(Error::JobTimeout { member: "StartTransientUnit".into(), unit: unit.into(), seconds });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     /// Creates and starts a unit. systemd forgets an earlier unit of its name some time after it has stopped.
