@@ -65,6 +65,19 @@ fn proxied() -> Values {
     vec![("proxy.https", json!("http://p:1"))]
 }
 
+fn gallery() -> Values {
+    vec![("azure.galleryResourceGroup", json!("images"))]
+}
+
+fn managed() -> Values {
+    let subscription = json!("11111111-2222-3333-4444-555555555555");
+    vec![
+        ("azure.credential", json!("managedIdentity")),
+        ("azure.resourceGroup", json!("g")),
+        ("azure.subscription", subscription),
+    ]
+}
+
 fn with_certificates() -> Values {
     vec![("caBundle.configMap", json!("roots"))]
 }
@@ -128,6 +141,13 @@ fn kiln_values() -> Vec<Row> {
         row(sets::update, "kiln.noOriginal", json!(true), Words("--no-original")),
         row(sets::update, "kiln.protectedSettingsSecret", json!("ns/name"), Words("--protected-settings-secret ns/name")),
         row(sets::update, "kiln.tags", json!({"a": "b", "c": "d"}), Words("--tags a=b --tags c=d")),
+        row(sets::update, "kiln.canarySize", json!("Standard_D2s_v5"), Words("--canary-size Standard_D2s_v5")),
+        row(sets::update, "kiln.canaryZone", json!("2"), Words("--canary-zone 2")),
+        row(sets::update, "kiln.smokeTest", json!({"apiVersion": "v1", "kind": "Pod"}), Words("--smoke-test /etc/kiln/smoke-test/pod.yaml")),
+        row(sets::update, "kiln.soak", json!("10m"), Words("--soak 10m")),
+        row(sets::update, "kiln.keepCanaryOnFailure", json!(true), Words("--keep-canary-on-failure")),
+        row(sets::update, "kiln.replicas", json!(5), Words("--replicas 5")),
+        row(sets::update, "kiln.targetRegions", json!({"eastus": 2, "westus": null}), Words("--target-regions eastus=2")),
         row(sets::update, "kiln.diskEncryptionSet", json!("/subscriptions/x"), Words("--disk-encryption-set /subscriptions/x")),
         row(sets::auto, "kiln.ignoreNodes", json!(["n1", "n2"]), Words("--ignore-nodes n1 --ignore-nodes n2")),
         row(sets::auto, "kiln.nodeIgnoreAnnotations", json!(["a/b"]), Words("--node-ignore-annotation a/b")),
@@ -147,6 +167,9 @@ fn azure_values() -> Vec<Row> {
     vec![
         row(identity, "azure.credential", json!("azureJson"), Pod("/spec/volumes/0/hostPath/type", json!("File"))),
         row(status, "azure.resourceGroup", json!("g"), Words("--resource-group g")),
+        row(status, "azure.galleryResourceGroup", json!("images"), Words("--gallery-resource-group images")),
+        row(gallery, "azure.gallerySubscription", json!("11111111-2222-3333-4444-555555555555"), Words("--gallery-subscription 11111111-2222-3333-4444-555555555555")),
+        row(managed, "azure.managedIdentity.id", json!("abc"), Words("--managed-identity=abc")),
         row(status, "azure.subscription", json!("11111111-2222-3333-4444-555555555555"), Words("--subscription 11111111-2222-3333-4444-555555555555")),
         row(status, "azure.azureJson.hostPath", json!("/etc/a.json"), Pod(json_file, json!({"name": "azure-json", "hostPath": {"path": "/etc/a.json", "type": "File"}}))),
         row(status, "azure.azureJson.stackHostPath", json!("/etc/s.json"), Pod("/spec/volumes/1/hostPath/path", json!("/etc/s.json"))),
