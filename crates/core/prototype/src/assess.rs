@@ -21,6 +21,7 @@ use crate::journal::{Memo, Output, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::Step;
 
+pub use donor::boot_before;
 pub(crate) use verdict::{Verdict, judge};
 
 /// The state of a step, according to what was read.

@@ -12,6 +12,8 @@ use crate::journal::{Event, Memo, Outcome, Output, Route, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::{Hold, Step};
 
+pub use crate::assess::boot_before;
+
 /// The next thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {

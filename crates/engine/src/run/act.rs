@@ -16,7 +16,7 @@ use kiln_types::{
 
 use super::Runner;
 use super::preflight::canary_secrets;
-use crate::drain::{BALANCERS_WITHIN, Drain};
+use crate::drain::Drain;
 use crate::error::{Error, cloud_failure, cluster_failure};
 use crate::event::RunEventKind;
 
@@ -42,7 +42,7 @@ impl<F: Factory> Runner<'_, F> {
         }
         if let Action::PowerOff(_) = action {
             self.store_facts().await;
-            if let Err(failure) = self.wait_for_balancers_and_volumes().await {
+            if let Err(failure) = self.prepare_stop().await {
                 self.emit(RunEventKind::Acted { step }).await;
                 return self.fail(step, failure).await;
             }
@@ -87,7 +87,7 @@ impl<F: Factory> Runner<'_, F> {
                 .await
                 .map(|_| None)
                 .map_err(|error| cloud_failure(&error)),
-            Action::Drain => self.drain().await,
+            Action::Drain => self.drain(false).await,
             Action::InstallFirstBoot => self.install_first_boot().await,
             Action::PowerOff(how) => accepted(factory.power_off(pool, donor, *how).await),
             Action::Start => accepted(factory.start(pool, donor).await),
@@ -137,22 +137,23 @@ impl<F: Factory> Runner<'_, F> {
         Ok(None)
     }
 
-    async fn drain(&mut self) -> Acted {
+    async fn drain(&mut self, again: bool) -> Acted {
         let Header { pool, options, .. } = &self.run.header;
-        let drain = Drain { pool, run: Some(&self.run.id), node: &self.node };
+        let drain = Drain { pool, run: Some(&self.run.id), node: &self.node, again };
         let drained = self.context.drain(&drain, options.grace_seconds, options.force).await;
         drained.map(|()| None).map_err(|error| drain_failure(&error))
     }
 
-    /// Waits until the donor can be stopped: its volumes are detached, and the load balancers had time to take it out.
-    async fn wait_for_balancers_and_volumes(&mut self) -> Result<(), StepFailure> {
-        let drain = Drain { pool: &self.run.header.pool, run: Some(&self.run.id), node: &self.node };
-        self.context.wait_detached(&drain).await.map_err(|error| drain_failure(&error))?;
+    /// Waits until the donor can be stopped: the load balancers had time to take it out, no pod is left, and its volumes are detached.
+    ///
+    /// The pods are listed again because a scheduler that had not seen the cordon yet may have bound one after the drain.
+    async fn prepare_stop(&mut self) -> Result<(), StepFailure> {
         let held = self.run.step(Step::HoldNode).and_then(|progress| progress.done.as_ref());
         let held = held.map_or(self.run.header.started, |(at, _)| *at);
-        let passed = self.context.now().duration_since(held).try_into().unwrap_or(Duration::ZERO);
-        tokio::time::sleep(BALANCERS_WITHIN.saturating_sub(passed)).await;
-        Ok(())
+        self.context.wait_for_balancers(held).await.map_err(|error| cluster_failure(&error))?;
+        self.drain(true).await?;
+        let drain = Drain { pool: &self.run.header.pool, run: Some(&self.run.id), node: &self.node, again: true };
+        self.context.wait_detached(&drain).await.map_err(|error| drain_failure(&error))
     }
 
     async fn install_first_boot(&mut self) -> Acted {

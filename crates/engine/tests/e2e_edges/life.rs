@@ -139,3 +139,22 @@ async fn events_have_the_timestamps_of_their_journal_entries() {
     let all = events.0.lock().unwrap();
     assert!(all.iter().map(|event| event.at).is_sorted(), "{all:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn zz_measure() {
+    let builder = WorldBuilder { speed: Speed::Instant, tick: std::time::Duration::from_millis(10), ..WorldBuilder::new().pool(|pool| pool.capacity = 10) };
+    let world = builder.start().await;
+    for number in [1, 2] {
+        let before = world.wire.requests().len();
+        let began = tokio::time::Instant::now();
+        let report = Box::pin(update(&world.quiet(), &request(number))).await.unwrap();
+        assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+        let sent = world.wire.requests().split_off(before);
+        println!("run {number}: {} requests, {:?}", sent.len(), began.elapsed());
+        for (index, (method, path, status)) in sent.iter().enumerate() {
+            let path = path.split("/providers/").last().unwrap();
+            println!("{:>3} {method} {} {status}", index + 1, path.chars().take(110).collect::<String>());
+        }
+        world.days_later(1).await;
+    }
+}

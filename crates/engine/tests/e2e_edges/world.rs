@@ -36,6 +36,8 @@ pub(crate) struct WorldBuilder {
     pub(crate) speed: Speed,
     pub(crate) faults: String,
     pub(crate) seed: u64,
+    /// The interval of the kubelets.
+    pub(crate) tick: Duration,
 }
 
 impl WorldBuilder {
@@ -43,7 +45,7 @@ impl WorldBuilder {
     pub(crate) fn new() -> Self {
         let mut spec = WorldSpec::default();
         spec.pools[0].capacity = 3;
-        Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1 }
+        Self { spec, speed: Speed::Factor(1.0), faults: String::new(), seed: 1, tick: Duration::from_secs(1) }
     }
 
     /// 50 nodes, so that instance numbers have letters and a second digit in base 36.
@@ -90,7 +92,7 @@ impl WorldBuilder {
             loop {
                 kubelets.turn(&played.machines(), time()).await;
                 ticking.tick();
-                sleep(Duration::from_secs(1)).await;
+                sleep(self.tick).await;
             }
         });
         let world = World { sim, server, clock, wire: Wire::new(), turns, ids: Arc::default(), shift };

@@ -171,15 +171,11 @@ pub(super) fn start(run: &Run, observed: &Observed) -> Assessed {
 
 pub(super) fn await_ready(run: &Run, observed: &Observed) -> Assessed {
     let name = &run.header.donor.node;
-    // A node stays Ready for a while after its machine stopped. If the machine was off, its boot id must have changed.
-    let before = match run.step(Step::PowerOff).and_then(|progress| progress.memo.as_ref()) {
-        Some(Memo::Boot(Some(boot))) if run.is_done(Step::PowerOff) || run.is_begun(Step::Start) => Some(boot),
-        _ => None,
-    };
+    let before = boot_before(run);
     let reason = match observed.node()? {
         None => format!("node `{name}` has not registered"),
         Some(node) if !node.is_ready() => format!("node `{name}` is not Ready: {}", node.readiness),
-        Some(node) if before.is_some() && before == node.boot_id.as_ref() => {
+        Some(node) if before.is_some() && before == node.boot_id.as_deref() => {
             format!("node `{name}` has not reported since it was started")
         }
         Some(_) => return Ok(Assessment::done()),
@@ -188,6 +184,15 @@ pub(super) fn await_ready(run: &Run, observed: &Observed) -> Assessed {
         return Ok(Assessment::done_because("the donor no longer exists, so no node becomes Ready"));
     }
     Ok(Assessment::Poll { pause: Duration::from_secs(5), reason, timeout: READY_TIMEOUT })
+}
+
+/// The boot id that the donor's node had before its machine was stopped. A node stays Ready for a while after that, so a Ready node counts
+/// only if it has another boot id.
+pub fn boot_before(run: &Run) -> Option<&str> {
+    match run.step(Step::PowerOff)?.memo.as_ref()? {
+        Memo::Boot(boot) if run.is_done(Step::PowerOff) || run.is_begun(Step::Start) => boot.as_deref(),
+        _ => None,
+    }
 }
 
 pub(super) fn unprotect(run: &Run, observed: &Observed) -> Assessed {
