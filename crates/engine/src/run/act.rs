@@ -11,7 +11,8 @@ use kiln_prototype::journal::{Memo, StepFailure};
 use kiln_prototype::run::Header;
 use kiln_prototype::step::Step;
 use kiln_types::{
-    Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, SavedExtension, Secret, VersionNumber,
+    Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, Protection, SavedExtension, Secret,
+    VersionNumber,
 };
 
 use super::Runner;
@@ -85,8 +86,9 @@ impl<F: Factory> Runner<'_, F> {
             Action::SetProtection { instance, protection } => factory
                 .set_protection(pool, instance, *protection)
                 .await
-                .map(|_| None)
+                .map(|()| None)
                 .map_err(|error| cloud_failure(&error)),
+            Action::RestoreProtection(protection) => self.restore_protection(*protection).await,
             Action::Drain => self.drain(false).await,
             Action::InstallFirstBoot => self.install_first_boot().await,
             Action::PowerOff(how) => accepted(factory.power_off(pool, donor, *how).await),
@@ -135,6 +137,16 @@ impl<F: Factory> Runner<'_, F> {
         // The event is only informative.
         let _ = self.context.cluster.record_event(&node, &self.owner, &event).await;
         Ok(None)
+    }
+
+    async fn restore_protection(&mut self, protection: Protection) -> Acted {
+        let Header { pool, donor, .. } = &self.run.header;
+        let restored = self.context.factory.restore_protection(pool, &donor.instance, &donor.vm_id, protection).await;
+        if restored.map_err(|error| cloud_failure(&error))? {
+            return Ok(None);
+        }
+        let message = format!("instance {} is no longer the donor but a different machine", donor.instance);
+        Err(StepFailure::new(ErrorClass::NotFound, message))
     }
 
     async fn drain(&mut self, again: bool) -> Acted {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use kiln_kubernetes::ReadyWhen;
 use kiln_prototype::decide::{Wait, boot_before, event_after_operation};
 use kiln_prototype::journal::StepFailure;
-use kiln_prototype::observed::Observed;
 use kiln_prototype::step::Step;
 use kiln_types::{Factory, FactoryError, OperationHandle, OperationState};
 use tokio::time::{Instant, sleep, timeout};
@@ -35,7 +34,7 @@ impl<F: Factory> Runner<'_, F> {
                     Step::AwaitCanary => self.until_canary(pause).await,
                     _ => self.pause(pause).await,
                 }
-                self.observed = Observed::default();
+                self.observed.forget_after_wait(step);
                 Ok(())
             }
         }
@@ -76,7 +75,7 @@ impl<F: Factory> Runner<'_, F> {
                 self.until_canary(pause).await;
             }
             self.pause(pause.saturating_sub(began.elapsed())).await;
-            self.observed = Observed::default();
+            self.observed.forget_after_wait(step);
             if self.context.stop.is_requested() != was_stopping {
                 return Ok(());
             }

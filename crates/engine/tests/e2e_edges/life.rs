@@ -142,7 +142,11 @@ async fn events_have_the_timestamps_of_their_journal_entries() {
 
 #[tokio::test(start_paused = true)]
 async fn zz_measure() {
-    let builder = WorldBuilder { speed: Speed::Instant, tick: std::time::Duration::from_millis(10), ..WorldBuilder::new().pool(|pool| pool.capacity = 10) };
+    let builder = WorldBuilder {
+        speed: Speed::Instant,
+        tick: std::time::Duration::from_millis(10),
+        ..WorldBuilder::new().pool(|pool| pool.capacity = 10)
+    };
     let world = builder.start().await;
     for number in [1, 2] {
         let before = world.wire.requests().len();

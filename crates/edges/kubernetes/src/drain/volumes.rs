@@ -56,15 +56,9 @@ impl Cluster {
         let attachments: Api<VolumeAttachment> = Api::all(self.client.clone());
         let (api, fields) = (self.nodes(), format!("metadata.name={node}"));
         let (by_attachment, by_node) = (&attached.attachments, &attached.in_use);
-        let watched = Watched {
-            action: "watch VolumeAttachments",
-            api: &attachments,
-            fields: "",
-            revision: &by_attachment.1,
-        };
-        let is_deleted = |event: &WatchEvent<VolumeAttachment>| {
-            matches!(event, WatchEvent::Deleted(attachment) if attachment.spec.node_name == node.as_str())
-        };
+        let watched =
+            Watched { action: "watch VolumeAttachments", api: &attachments, fields: "", revision: &by_attachment.1 };
+        let is_deleted = |event: &WatchEvent<VolumeAttachment>| matches!(event, WatchEvent::Deleted(attachment) if attachment.spec.node_name == node.as_str());
         let detached = self.wait_for_change(watched, is_deleted, POLL, deadline);
         let action = format!("watch node `{node}`");
         let watched = Watched { action: &action, api: &api, fields: &fields, revision: &by_node.1 };
