@@ -5,7 +5,7 @@ use kiln_types::{InstanceId, Pool, PoolName, RecipeChange, Revision, SavedExtens
 use super::{Azure, COMPUTE, missing_field};
 use crate::arm::{Api, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::extension::{ExtensionModel, ExtensionPut};
-use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch};
+use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch, Tagged};
 use crate::models::scale_set::ScaleSet;
 
 impl Azure {
@@ -42,7 +42,7 @@ impl Azure {
         let patch = TagPatch::new(&pool.tags, changes);
         let answer = self.arm.send(&Call::patch(id.as_str(), Api::Compute, &patch).if_match(seen)).await?;
         // The response has the model as it was accepted.
-        let accepted: ScaleSet = answer.read()?;
+        let accepted: Tagged = answer.read()?;
         if changes.iter().any(|(name, value)| accepted.tags.get(name) != Some(value)) {
             return Err(Error::Unchanged { resource: id.to_string(), field: "tags" });
         }
