@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
-use kiln_engine::{AutoRequest, EventSink, PARALLEL, RunEnd, RunEvent, RunEventKind, auto_update, update};
+use kiln_engine::{AutoRequest, EventSink, PARALLEL, RunEvent, RunEventKind, auto_update, update};
 use kiln_prototype::donor::DonorRules;
-use kiln_prototype::journal::{Event, Outcome};
+use kiln_prototype::journal::Event;
 use kiln_prototype::run::RunOptions;
 use kiln_prototype::step::Step;
 use kiln_sim_azure::Speed;
@@ -36,19 +36,20 @@ fn main() {
     }
 }
 
-/// A run against an instant Azure.
+/// A first and a second run against an instant Azure, on a pool of 10. The virtual time is what is spent in pauses.
 #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 async fn instant() {
-    let world = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.start().await;
-    let before = world.wire.requests().len();
-    let began = std::time::Instant::now();
-    let report = Box::pin(update(&world.quiet(), &request(1))).await.expect("a run");
-    assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
-    println!(
-        "one run against an instant Azure: {:.2} s, {} requests",
-        began.elapsed().as_secs_f64(),
-        world.wire.requests().len() - before
-    );
+    let builder = WorldBuilder { speed: Speed::Instant, ..WorldBuilder::new() }.pool(|pool| pool.capacity = 10);
+    let world = builder.start().await;
+    println!("runs against an instant Azure   requests to ARM   journal writes   paused (virtual s)   CPU (s)");
+    for (number, name) in [(1, "first"), (2, "second")] {
+        let began = std::time::Instant::now();
+        let cost = world.measure(&request(number)).await;
+        let (requests, writes) = (cost.requests.len(), cost.journal_writes);
+        let (paused, spent) = (cost.time.as_secs_f64(), began.elapsed().as_secs_f64());
+        println!("{name:>29}   {requests:>15}   {writes:>14}   {paused:>18.2}   {spent:>7.2}");
+        world.days_later(1).await;
+    }
 }
 
 /// When the donor was stopped and when it was Ready again.

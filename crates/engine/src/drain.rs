@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kiln_kubernetes::drain::{DrainError, DrainOptions, Flags, Progress};
 use kiln_prototype::run::RunId;
 use kiln_types::{Factory, NodeName, PoolName};
@@ -18,7 +19,7 @@ const DETACHED_WITHIN: Duration = Duration::from_mins(10);
 
 /// The time from a hold until the node's machine may stop: the cloud provider takes it out of the load balancers meanwhile. Draining
 /// usually takes longer.
-pub(crate) const BALANCERS_WITHIN: Duration = Duration::from_secs(15);
+const BALANCERS_WITHIN: Duration = Duration::from_secs(15);
 
 /// A node to drain.
 pub(crate) struct Drain<'a> {
@@ -26,6 +27,8 @@ pub(crate) struct Drain<'a> {
     /// The run that drains it, if it is one.
     pub(crate) run: Option<&'a RunId>,
     pub(crate) node: &'a NodeName,
+    /// Whether the node was drained before. The pods that stay were reported then.
+    pub(crate) again: bool,
 }
 
 impl<F: Factory> Context<F> {
@@ -33,7 +36,8 @@ impl<F: Factory> Context<F> {
     /// pods that remain.
     pub(crate) async fn drain(&self, drain: &Drain<'_>, grace: Option<u32>, force: bool) -> Result<(), DrainError> {
         let flags = Flags { force, delete_emptydir_data: true, ignore_daemonsets: true, ..Flags::default() };
-        let options = DrainOptions::with_grace(flags, grace);
+        // The pods are listed again right before the machine stops.
+        let options = DrainOptions { settle: Duration::ZERO, ..DrainOptions::with_grace(flags, grace) };
         let (cluster, node) = (&self.cluster, drain.node);
         self.reporting(drain, async move |sender: UnboundedSender<Progress>| {
             let mut report = |progress| drop(sender.send(progress));
@@ -45,6 +49,17 @@ impl<F: Factory> Context<F> {
             }
         })
         .await
+    }
+
+    /// Waits until the load balancers of the cluster had time to take out a node that was held at this time. A cluster without load
+    /// balancers has nothing to wait for.
+    pub(crate) async fn wait_for_balancers(&self, held: Timestamp) -> Result<(), kiln_kubernetes::Error> {
+        let passed = self.now().duration_since(held).try_into().unwrap_or(Duration::ZERO);
+        let left = BALANCERS_WITHIN.saturating_sub(passed);
+        if !left.is_zero() && self.cluster.has_load_balancers().await? {
+            tokio::time::sleep(left).await;
+        }
+        Ok(())
     }
 
     /// Waits until the volumes of a drained node are detached.
@@ -72,6 +87,9 @@ impl<F: Factory> Context<F> {
         };
         let forward = async {
             while let Some(progress) = progress.recv().await {
+                if drain.again && matches!(progress, Progress::Skipped(..)) {
+                    continue;
+                }
                 self.emit(drain.pool, drain.run, RunEventKind::Drain(progress)).await;
             }
         };

@@ -22,6 +22,8 @@ pub enum Action {
         instance: Box<Instance>,
         protection: Protection,
     },
+    /// Sets the donor's protection at whatever revision it is.
+    RestoreProtection(Protection),
     Drain,
     InstallFirstBoot,
     PowerOff(PowerDown),

@@ -17,10 +17,11 @@ use kiln_types::{ErrorClass, ImageVersion, Pool, Revision, VersionNumber};
 
 use crate::action::Action;
 use crate::history;
-use crate::journal::{Memo, Output, Run, StepFailure};
+use crate::journal::{Memo, Output, Route, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::Step;
 
+pub use donor::boot_before;
 pub(crate) use image::canary_timeout;
 pub(crate) use verdict::{Verdict, judge};
 
@@ -132,6 +133,8 @@ fn own_version<'a>(run: &Run, versions: &'a [ImageVersion]) -> Option<&'a ImageV
 fn versions<'a>(run: &Run, observed: &'a Observed, step: Step) -> Result<&'a [ImageVersion], Fact> {
     match observed.versions() {
         Err(_) if is_uninterrupted(run, step) && run.is_begun(Step::Definition) => Ok(&[]),
+        // The survey step found no version of today, and nothing else matters to the creation of one.
+        Err(_) if is_uninterrupted(run, step) && step == Step::Publish && run.route() == Route::Full => Ok(&[]),
         read => read,
     }
 }

@@ -12,6 +12,8 @@ use crate::journal::{Event, Memo, Outcome, Output, Route, Run, StepFailure};
 use crate::observed::{Fact, Observed};
 use crate::step::{Hold, Step};
 
+pub use crate::assess::boot_before;
+
 /// The next thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
@@ -204,7 +206,9 @@ pub fn event_after_live_snapshot(run: &Run, report: &ThawReport) -> Event {
 /// Drops the handle of a succeeded operation and returns the event to record; none if the effect is read back instead.
 pub fn event_after_operation(run: &mut Run, step: Step) -> Option<Event> {
     run.clear_handle(step);
-    step.trusts_response().then_some(Event::Succeeded { step, output: None })
+    // A step with a target has removed something that was in its way.
+    let is_preparation = run.step(step).is_some_and(|progress| matches!(progress.memo, Some(Memo::Target(_))));
+    (step.trusts_response() && !is_preparation).then_some(Event::Succeeded { step, output: None })
 }
 
 /// The event to record after an action or a read failed. Only failures since the run was last resumed count.

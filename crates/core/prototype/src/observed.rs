@@ -49,6 +49,8 @@ pub struct Observed {
     pub canary: Option<Option<CanaryView>>,
     /// The image definition, and the step that read it.
     pub rejections: Option<(Step, Option<ImageDefinition>)>,
+    /// The step that the engine has just waited for.
+    pub waited: Option<Step>,
 }
 
 /// The facts about a canary that decisions need.
@@ -73,8 +75,7 @@ pub struct CanaryView {
 }
 
 impl Observed {
-    /// Forgets what an action may have changed. Draining, installing and freezing take long enough that everything may have changed meanwhile;
-    /// the same goes for waiting, after which the engine starts with an empty value.
+    /// Forgets what an action may have changed. Draining, installing and freezing take long enough that everything may have changed meanwhile.
     pub fn forget(&mut self, action: &Action) {
         match action {
             Action::TagPool { .. }
@@ -86,7 +87,9 @@ impl Observed {
             Action::CreateDefinition(_) | Action::TagDefinition { .. } => self.definition = None,
             Action::DeleteVersion(_) | Action::Publish(_) | Action::Include(_) => self.versions = None,
             Action::HoldNode | Action::ReleaseNode => self.node = None,
-            Action::SetProtection { .. } => (self.instance, self.instances) = (None, None),
+            Action::SetProtection { .. } | Action::RestoreProtection(_) => {
+                (self.instance, self.instances) = (None, None)
+            }
             Action::PowerOff(_) | Action::Start => {
                 (self.instance, self.instances, self.node) = (None, None, None);
             }
@@ -98,6 +101,13 @@ impl Observed {
                 *self = Self::default();
             }
         }
+    }
+
+    /// Forgets what may have changed while the engine waited for a step. A snapshot that the run has created is still needed after the donor
+    /// is back, and a version cannot be created from it if it was deleted.
+    pub fn forget_after_wait(&mut self, step: Step) {
+        let snapshot = self.snapshot.take().filter(|_| matches!(step, Step::Start | Step::AwaitReady));
+        *self = Self { snapshot, waited: Some(step), ..Self::default() };
     }
 
     pub(crate) fn blockers(&self) -> Result<&[String], Fact> {

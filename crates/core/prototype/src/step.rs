@@ -154,19 +154,30 @@ impl Step {
         self <= Snapshot
     }
 
-    /// Whether the step is done as soon as its request, or the operation that it started, has succeeded: where the effect cannot be read
-    /// back, or where the response contains it. All other steps read the resource again, deletions in particular.
+    /// Whether the step is done as soon as its request, or the operation that it started, has succeeded. All other steps read the resource
+    /// again. Trusted are steps
+    ///
+    /// - whose effect cannot be read back, or is in the response (the tags of a scale set);
+    /// - whose effect the edge has seen itself: a deletion succeeds only if the resource is gone;
+    /// - whose effect a later step needs and reads: the snapshot step checks that the donor was off all the time, the step that awaits the
+    ///   donor starts it again if it is off, and the canary's node has to become Ready.
     pub fn trusts_response(self) -> bool {
         matches!(
             self,
-            SaveRecipe
+            Claim
+                | SaveRecipe
                 | Gallery
                 | Definition
                 | Protect
                 | Drain
                 | FirstBoot
+                | PowerOff
                 | Thaw
+                | Start
                 | Unprotect
+                | DeleteSnapshot
+                | CreateCanary
+                | DeleteCanary
                 | StripData
                 | ReleaseClaim
         )

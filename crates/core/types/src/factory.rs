@@ -35,8 +35,14 @@ pub trait Factory: Send + Sync {
     /// The permissions that each of the caller's roles grants at a scope. Fails where the caller may not read its own permissions.
     fn permissions(&self, scope: &AccessScope) -> impl Future<Output = Result<Vec<Grant>, Self::Error>> + Send;
 
-    /// The resources that a pool's recipe refers to and whose use requires another permission.
-    fn linked(&self, pool: &PoolName) -> impl Future<Output = Result<Vec<Linked>, Self::Error>> + Send;
+    /// Reads a pool, and the resources that its recipe refers to and whose use requires another permission.
+    fn describe_linked(&self, pool: &PoolName)
+    -> impl Future<Output = Result<(Pool, Vec<Linked>), Self::Error>> + Send;
+
+    /// Whether the permissions at [`AccessScope::Home`] also apply to a resource.
+    fn is_home(&self, _resource: &str) -> bool {
+        false
+    }
 
     /// The locks that apply to a pool: its own, and those above it. A cloud without locks has none.
     fn locks(&self, _pool: &PoolName) -> impl Future<Output = Result<Vec<Lock>, Self::Error>> + Send {
@@ -72,13 +78,31 @@ pub trait Factory: Send + Sync {
     /// Reads the properties of an instance's OS disk that an image definition has to match.
     fn os_disk(&self, instance: &Instance) -> impl Future<Output = Result<OsDisk, Self::Error>> + Send;
 
-    /// Sets an instance's protection, if the instance is still at the revision that was read, and returns the changed instance.
+    /// Sets an instance's protection, if the instance is still at the revision that was read.
     fn set_protection(
         &self,
         pool: &PoolName,
         instance: &Instance,
         protection: Protection,
-    ) -> impl Future<Output = Result<Instance, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Sets an instance's protection at whatever revision the instance is. Returns `false` and changes nothing if the instance is another
+    /// machine than the one with this VM id.
+    fn restore_protection(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        vm_id: &str,
+        protection: Protection,
+    ) -> impl Future<Output = Result<bool, Self::Error>> + Send {
+        async move {
+            let read = self.describe_instance(pool, instance).await?;
+            if read.vm_id != vm_id {
+                return Ok(false);
+            }
+            self.set_protection(pool, &read, protection).await.map(|()| true)
+        }
+    }
 
     /// Powers an instance off.
     fn power_off(

@@ -17,6 +17,7 @@ mod kamino;
 mod kured;
 mod lease;
 mod list;
+mod load_balancers;
 mod name;
 mod node;
 mod original;
@@ -27,6 +28,7 @@ mod skip_store;
 mod smoke_test;
 mod task;
 mod version_records;
+mod watch;
 
 pub use access::Access;
 pub use cluster_info::KarpenterKind;

@@ -34,16 +34,19 @@ const fn on(
 }
 
 /// Every permission that is always needed, in the order of the manifest.
-pub const PERMISSIONS: [Permission; 27] = [
+pub const PERMISSIONS: [Permission; 30] = [
     on(Scope::Cluster, "", "nodes", "get", "read a node before it is held or released"),
     on(Scope::Cluster, "", "nodes", "list", "find a node by its provider id, and those of a pool"),
     on(Scope::Cluster, "", "nodes", "watch", "wait until a node is ready"),
     on(Scope::Cluster, "", "nodes", "patch", "hold and release a node"),
     on(Scope::Cluster, "", "pods", "list", "list the pods of a node that is drained"),
+    on(Scope::Cluster, "", "pods", "watch", "wait until pods have ended"),
     on(Scope::Cluster, "", "pods/eviction", "create", "evict pods in a drain"),
     on(Scope::Cluster, "apps", "daemonsets", "get", "detect pods whose DaemonSet no longer exists"),
     on(Scope::Cluster, "apps", "daemonsets", "list", "detect that kured is rebooting a node"),
     on(Scope::Cluster, "storage.k8s.io", "volumeattachments", "list", "wait until the volumes of a node are detached"),
+    on(Scope::Cluster, "storage.k8s.io", "volumeattachments", "watch", "notice that a volume was detached"),
+    on(Scope::Cluster, "", "services", "list", "detect load balancers that send traffic to nodes"),
     on(Scope::Cluster, "batch", "cronjobs", "list", "detect kamino's schedules"),
     on(Scope::Cluster, "batch", "jobs", "list", "detect running jobs of kamino"),
     on(Scope::Cluster, "events.k8s.io", "events", "create", "record events on a node"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kiln_kubernetes::rbac::{FORCE_PERMISSIONS, PERMISSIONS, Scope};
-use kiln_types::{AccessScope, Factory, Grant, NeededFor, PoolName, allowances};
+use kiln_types::{AccessScope, Factory, Grant, Linked, NeededFor, PoolName, allowances};
 use serde::Serialize;
 
 use crate::{Context, Error};
@@ -58,7 +58,21 @@ pub(crate) const FORCE: &str = "`--force`";
 
 /// Checks each permission that a run on these pools needs.
 pub async fn check_access<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<AccessReport, Error> {
-    let mut rows = azure(context, names).await?;
+    let mut linked = Vec::new();
+    // If pools cannot be listed, the report shows it.
+    for pool in context.pools(names).await.unwrap_or_default() {
+        let what = format!("read the resources that `{}` refers to", pool.name);
+        linked.extend(context.factory.describe_linked(&pool.name).await.map_err(Error::cloud(what))?.1);
+    }
+    check_access_to(context, &linked).await
+}
+
+/// Checks each permission that a run needs, including those on the resources that its pool refers to.
+pub(crate) async fn check_access_to<F: Factory>(
+    context: &Context<F>,
+    linked: &[Linked],
+) -> Result<AccessReport, Error> {
+    let mut rows = azure(context, linked).await;
     let permissions = [PERMISSIONS.as_slice(), FORCE_PERMISSIONS.as_slice()].concat();
     for mut access in context.cluster.check_access(&context.namespace, &permissions).await? {
         let permission = access.permission;
@@ -80,7 +94,7 @@ pub async fn check_access<F: Factory>(context: &Context<F>, names: &[PoolName]) 
     Ok(AccessReport { rows })
 }
 
-async fn azure<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<Vec<AccessRow>, Error> {
+async fn azure<F: Factory>(context: &Context<F>, links: &[Linked]) -> Vec<AccessRow> {
     let needs = context.factory.needs();
     let (own, linked): (Vec<_>, Vec<_>) = needs.iter().partition(|need| need.needed_for != NeededFor::Linked);
     let home = grants(context, &AccessScope::Home).await;
@@ -111,24 +125,25 @@ async fn azure<F: Factory>(context: &Context<F>, names: &[PoolName]) -> Result<V
         _ => row(need, None, &home),
     };
     let mut rows: Vec<AccessRow> = own.into_iter().map(own_row).collect();
-    // If pools cannot be listed, the rows above already show it.
-    let Ok(pools) = context.pools(names).await else { return Ok(rows) };
-    let mut resources: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pool in &pools {
-        let what = format!("read the resources that `{}` refers to", pool.name);
-        for link in context.factory.linked(&pool.name).await.map_err(Error::cloud(what))? {
-            let actions = resources.entry(link.resource).or_default();
-            if !actions.contains(&link.action) {
-                actions.push(link.action);
-            }
+    let mut resources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for link in links {
+        let actions = resources.entry(&link.resource).or_default();
+        if !actions.contains(&link.action.as_str()) {
+            actions.push(&link.action);
         }
     }
     for (resource, actions) in resources {
-        let found = grants(context, &AccessScope::Resource(resource.clone())).await;
-        let of_resource = linked.iter().filter(|need| actions.iter().any(|action| action == need.action));
-        rows.extend(of_resource.map(|need| row(need, Some(resource.clone()), &found)));
+        let needs: Vec<_> = linked.iter().filter(|need| actions.contains(&need.action)).collect();
+        let inherited = |need: &kiln_types::Need| row(need, None, &home).allowed;
+        // A role that grants everything on the resource group need not be read again for each resource in it.
+        let found = if context.factory.is_home(resource) && needs.iter().all(|need| inherited(need)) {
+            &home
+        } else {
+            &grants(context, &AccessScope::Resource(resource.to_owned())).await
+        };
+        rows.extend(needs.into_iter().map(|need| row(need, Some(resource.to_owned()), found)));
     }
-    Ok(rows)
+    rows
 }
 
 /// The permissions that roles grant at a scope, or why they cannot be read.

@@ -6,8 +6,8 @@ mod history;
 mod plan;
 mod status;
 
-pub(crate) use access::FORCE;
 pub use access::{AccessReport, AccessRow, Side, check_access};
+pub(crate) use access::{FORCE, check_access_to};
 pub use diff::compare;
 pub use history::{PoolHistory, RunSummary, StepSummary, history};
 pub use plan::{PlanReport, plan};

@@ -1,16 +1,16 @@
 //! Carrying out a batch: instances are added, then old nodes are drained and their instances deleted.
 
 use futures_util::future::{join_all, try_join_all};
+use jiff::Timestamp;
 use kiln_kubernetes::HoldScope;
 use kiln_kubernetes::drain::DrainError;
 use kiln_prototype::refresh::{Batch, NodeState, OutdatedNode};
 use kiln_types::{Factory, InstanceId, NodeName};
-use tokio::time::{Instant, sleep_until};
 
 use super::observe::{Observation, Observer};
 use super::{Refresher, is_conflict, nodes};
 use crate::Error;
-use crate::drain::{BALANCERS_WITHIN, Drain};
+use crate::drain::Drain;
 
 impl<F: Factory> Refresher<'_, F> {
     /// What a batch has to wait for, if anything.
@@ -74,10 +74,10 @@ impl<F: Factory> Refresher<'_, F> {
         let cluster = &self.context.cluster;
         // Not cancelled when one of them fails: a write in flight could arrive after the release.
         let holds = join_all(names.iter().map(|node| cluster.hold(node, &self.owner, HoldScope::CORDON))).await;
-        let held = Instant::now();
+        let held = self.context.now();
         let drained = match holds.into_iter().find_map(Result::err) {
             Some(error) => Err(DrainError::Cluster(error)),
-            None => try_join_all(nodes.iter().map(|(node, runs)| self.drain_node(node, runs))).await.map(drop),
+            None => self.drain_nodes(&nodes, held).await,
         };
         if let Err(error) = drained {
             self.release(&names).await?;
@@ -91,15 +91,26 @@ impl<F: Factory> Refresher<'_, F> {
             );
             return Err(Error::Refresh(text));
         }
-        sleep_until(held + BALANCERS_WITHIN).await;
         Ok(names)
     }
 
-    async fn drain_node(&self, node: &NodeName, runs: &str) -> Result<(), DrainError> {
-        self.note(format!("draining {node} ({runs})")).await;
-        let drain = Drain { pool: self.pool, run: None, node };
+    /// Drains nodes that were held at this time. Their pods are listed again at the end, because a scheduler that had not seen the cordon
+    /// yet may have bound one after the drain.
+    async fn drain_nodes(&self, nodes: &[(NodeName, &str)], held: Timestamp) -> Result<(), DrainError> {
+        try_join_all(nodes.iter().map(|(node, runs)| async move {
+            self.note(format!("draining {node} ({runs})")).await;
+            self.drain_node(node, false).await
+        }))
+        .await?;
+        self.context.wait_for_balancers(held).await?;
+        try_join_all(nodes.iter().map(|(node, _)| self.drain_node(node, true))).await.map(drop)
+    }
+
+    /// Drains a node. At the end, also waits until its volumes are detached.
+    async fn drain_node(&self, node: &NodeName, again: bool) -> Result<(), DrainError> {
+        let drain = Drain { pool: self.pool, run: None, node, again };
         self.context.drain(&drain, self.request.grace_seconds, self.request.force).await?;
-        self.context.wait_detached(&drain).await
+        if again { self.context.wait_detached(&drain).await } else { Ok(()) }
     }
 
     /// Releases nodes, all of them even if one release fails.

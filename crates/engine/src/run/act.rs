@@ -11,12 +11,13 @@ use kiln_prototype::journal::{Memo, StepFailure};
 use kiln_prototype::run::Header;
 use kiln_prototype::step::Step;
 use kiln_types::{
-    Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, SavedExtension, Secret, VersionNumber,
+    Canary, ErrorClass, Factory, FactoryError, JoinMode, OperationHandle, Protection, SavedExtension, Secret,
+    VersionNumber,
 };
 
 use super::Runner;
 use super::preflight::canary_secrets;
-use crate::drain::{BALANCERS_WITHIN, Drain};
+use crate::drain::Drain;
 use crate::error::{Error, cloud_failure, cluster_failure};
 use crate::event::RunEventKind;
 
@@ -42,7 +43,7 @@ impl<F: Factory> Runner<'_, F> {
         }
         if let Action::PowerOff(_) = action {
             self.store_facts().await;
-            if let Err(failure) = self.wait_for_balancers_and_volumes().await {
+            if let Err(failure) = self.prepare_stop().await {
                 self.emit(RunEventKind::Acted { step }).await;
                 return self.fail(step, failure).await;
             }
@@ -85,9 +86,10 @@ impl<F: Factory> Runner<'_, F> {
             Action::SetProtection { instance, protection } => factory
                 .set_protection(pool, instance, *protection)
                 .await
-                .map(|_| None)
+                .map(|()| None)
                 .map_err(|error| cloud_failure(&error)),
-            Action::Drain => self.drain().await,
+            Action::RestoreProtection(protection) => self.restore_protection(*protection).await,
+            Action::Drain => self.drain(false).await,
             Action::InstallFirstBoot => self.install_first_boot().await,
             Action::PowerOff(how) => accepted(factory.power_off(pool, donor, *how).await),
             Action::Start => accepted(factory.start(pool, donor).await),
@@ -157,22 +159,33 @@ impl<F: Factory> Runner<'_, F> {
         Ok(None)
     }
 
-    async fn drain(&mut self) -> Acted {
+    async fn restore_protection(&mut self, protection: Protection) -> Acted {
+        let Header { pool, donor, .. } = &self.run.header;
+        let restored = self.context.factory.restore_protection(pool, &donor.instance, &donor.vm_id, protection).await;
+        if restored.map_err(|error| cloud_failure(&error))? {
+            return Ok(None);
+        }
+        let message = format!("instance {} is no longer the donor but a different machine", donor.instance);
+        Err(StepFailure::new(ErrorClass::NotFound, message))
+    }
+
+    async fn drain(&mut self, again: bool) -> Acted {
         let Header { pool, options, .. } = &self.run.header;
-        let drain = Drain { pool, run: Some(&self.run.id), node: &self.node };
+        let drain = Drain { pool, run: Some(&self.run.id), node: &self.node, again };
         let drained = self.context.drain(&drain, options.grace_seconds, options.force).await;
         drained.map(|()| None).map_err(|error| drain_failure(&error))
     }
 
-    /// Waits until the donor can be stopped: its volumes are detached, and the load balancers had time to take it out.
-    async fn wait_for_balancers_and_volumes(&mut self) -> Result<(), StepFailure> {
-        let drain = Drain { pool: &self.run.header.pool, run: Some(&self.run.id), node: &self.node };
-        self.context.wait_detached(&drain).await.map_err(|error| drain_failure(&error))?;
+    /// Waits until the donor can be stopped: the load balancers had time to take it out, no pod is left, and its volumes are detached.
+    ///
+    /// The pods are listed again because a scheduler that had not seen the cordon yet may have bound one after the drain.
+    async fn prepare_stop(&mut self) -> Result<(), StepFailure> {
         let held = self.run.step(Step::HoldNode).and_then(|progress| progress.done.as_ref());
         let held = held.map_or(self.run.header.started, |(at, _)| *at);
-        let passed = self.context.now().duration_since(held).try_into().unwrap_or(Duration::ZERO);
-        tokio::time::sleep(BALANCERS_WITHIN.saturating_sub(passed)).await;
-        Ok(())
+        self.context.wait_for_balancers(held).await.map_err(|error| cluster_failure(&error))?;
+        self.drain(true).await?;
+        let drain = Drain { pool: &self.run.header.pool, run: Some(&self.run.id), node: &self.node, again: true };
+        self.context.wait_detached(&drain).await.map_err(|error| drain_failure(&error))
     }
 
     async fn install_first_boot(&mut self) -> Acted {

@@ -5,10 +5,11 @@ use kiln_prototype::history::replicas;
 use kiln_prototype::join::choose_join;
 use kiln_prototype::latest::version_of;
 use kiln_prototype::names;
+use kiln_prototype::observed::Observed;
 use kiln_prototype::preflight::{DefinitionChoice, DefinitionRequirements, choose_definition, new_definition};
 use kiln_prototype::provenance::{Provenance, ancestors_of, merge_tags, users_tags};
 use kiln_prototype::run::{Donor, Header, RunId, RunOptions, Schema};
-use kiln_types::{CanaryName, Factory, Gallery, ImageDefinition, Node, Tags};
+use kiln_types::{CanaryName, Factory, Gallery, ImageDefinition, ImageVersion, Node, Tags, VersionState};
 
 use super::PreflightFacts;
 use crate::context::Context;
@@ -75,6 +76,23 @@ impl PreflightFacts {
             keeps_custom_data: inspection.node_config_in_custom_data,
             tags: merge_tags(&options.tags, &provenance.tags())?,
         })
+    }
+
+    /// What the run need not read again. Another run that worked on the pool meanwhile has changed its revision, so the run's first write
+    /// fails and everything is read again. The versions are kept only if there is nothing to do about them.
+    pub(super) fn observed(&self, header: &Header, blockers: Vec<String>) -> Observed {
+        let definition = self.definitions.iter().find(|definition| definition.name == header.definition.name);
+        let is_settled =
+            |version: &ImageVersion| version.state == VersionState::Succeeded && version.number != header.version;
+        let versions = (definition.is_some() && self.versions.iter().all(is_settled)).then(|| self.versions.clone());
+        Observed {
+            blockers: Some(blockers),
+            pool: Some(self.pool.clone()),
+            instance: Some(self.instance.clone()),
+            definition: definition.cloned().map(Some),
+            versions,
+            ..Observed::default()
+        }
     }
 
     fn definition<F: Factory>(

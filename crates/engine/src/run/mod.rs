@@ -72,7 +72,7 @@ pub async fn update<F: Factory>(context: &Context<F>, request: &RunRequest) -> R
         return Ok(RunReport { pool, node, run: None, end: RunEnd::Refused(blockers), notes });
     }
     let header = facts.header(context, &node, &request.options, &id)?;
-    let observed = Observed { blockers: Some(blockers), pool: Some(facts.pool), ..Observed::default() };
+    let observed = facts.observed(&header, blockers);
     let new = NewRun { id, header, observed, inspection: facts.inspection.ok(), notes };
     session.with_lease(Box::pin(session.begin(new))).await
 }

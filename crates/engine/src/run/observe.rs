@@ -80,11 +80,10 @@ impl<F: Factory> Runner<'_, F> {
         let pool = self.run.header.canary.pool().clone();
         let is_awaited = current_step(&self.run) == Some(Step::AwaitCanary);
         if is_awaited {
-            if self.canary.is_some() {
-                let view = self.canary_node().await?;
-                if view.ready {
-                    return Ok(Some(view));
-                }
+            // The node is enough if it is Ready, and it is watched before the cloud is asked why it is not.
+            let view = self.canary_node().await?;
+            if view.ready || self.observed.waited != Some(Step::AwaitCanary) {
+                return Ok(Some(view));
             }
             let Some(instances) = if_found(factory.instances(&pool).await)? else { return Ok(None) };
             if let Some(instance) = instances.first().filter(|instance| !has_failed(&instance.provisioning)) {
@@ -111,24 +110,29 @@ impl<F: Factory> Runner<'_, F> {
     /// Reads the canary's node and cordons it, since it is deleted again in minutes.
     async fn canary_node(&mut self) -> Result<CanaryView, StepFailure> {
         let mut view = CanaryView::default();
-        let Some(CanaryNode { name, registered, mut ready }) = self.canary.clone() else { return Ok(view) };
-        match self.cordon_canary().await? {
-            None => view.pending = format!("node `{name}` has not registered"),
-            Some(node) => {
-                view.ready = node.is_ready();
+        let known = self.canary.clone();
+        match (self.cordon_canary().await?, known) {
+            (None, None) => "its node has not registered".clone_into(&mut view.pending),
+            (None, Some(known)) => {
+                view.pending = format!("node `{}` has not registered", known.name);
+                self.canary = Some(CanaryNode { registered: None, ready: None, ..known });
+            }
+            (Some(node), known) => {
                 let now = self.context.now();
-                ready = match ready {
+                let before = known.as_ref().and_then(|known| known.ready);
+                view.ready = node.is_ready();
+                let ready = match before {
                     _ if !view.ready => None,
                     Some((first, since)) if since == node.ready_since => Some((first, since)),
                     _ => Some((now, node.ready_since)),
                 };
                 let ready_for = ready.map(|(first, _)| now.duration_since(first));
                 view.ready_for = ready_for.and_then(|span| span.try_into().ok()).unwrap_or_default();
-                view.registered = Some(registered.unwrap_or_else(|| self.context.now()));
+                view.registered = known.and_then(|known| known.registered).or(Some(now));
                 view.pending = format!("node `{}`: {}", node.name, node.readiness);
+                self.canary = Some(CanaryNode { name: node.name.to_string(), registered: view.registered, ready });
             }
         }
-        self.canary = Some(CanaryNode { name, registered: view.registered, ready });
         if view.ready && self.run.header.options.smoke_test.is_some() {
             let (namespace, canary) = (&self.context.namespace, &self.run.header.canary);
             let test = self.context.cluster.smoke_test(namespace, canary).await;

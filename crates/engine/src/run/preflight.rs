@@ -11,8 +11,8 @@ use kiln_prototype::preflight::{
 };
 use kiln_prototype::run::{RunId, RunOptions};
 use kiln_types::{
-    CanaryBootstrap, DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance, Lock,
-    Node, NodeName, OsDisk, Pool,
+    CanaryBootstrap, DefinitionName, Factory, FactoryError, ImageDefinition, ImageVersion, Inspection, Instance,
+    Linked, Lock, Node, NodeName, OsDisk, Pool,
 };
 
 use super::InstanceRef;
@@ -20,7 +20,7 @@ use super::header::owner_of;
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::RunEventKind;
-use crate::query::{AccessRow, FORCE, Side, check_access};
+use crate::query::{AccessRow, FORCE, Side, check_access_to};
 
 /// Everything that was read for the preflight check, and its result.
 pub(crate) struct PreflightFacts {
@@ -50,7 +50,8 @@ impl PreflightFacts {
     ) -> Result<Self, Error> {
         let factory = context.factory.as_ref();
         let InstanceRef { pool, instance } = donor;
-        let pool = factory.describe_pool(pool).await.map_err(Error::cloud(format!("read scale set `{pool}`")))?;
+        let what = format!("read scale set `{pool}`");
+        let (pool, linked) = factory.describe_linked(pool).await.map_err(Error::cloud(what))?;
         let what = format!("read instance {instance} of `{}`", pool.name);
         let instance = if_found(what, factory.describe_instance(&pool.name, instance).await)?;
         let disk = match &instance {
@@ -66,7 +67,7 @@ impl PreflightFacts {
             None => (Vec::new(), Vec::new()),
         };
         let kamino_jobs = context.cluster.kamino_jobs().await?;
-        let missing_permissions = missing_permissions(context, &pool, options.force).await?;
+        let missing_permissions = missing_permissions(context, &linked, options.force).await?;
         let surroundings = Surroundings {
             kamino_jobs: kamino_jobs.iter().map(ToString::to_string).collect(),
             kured_locks: kured_locks(context, &missing_permissions).await?,
@@ -200,8 +201,12 @@ async fn read_definitions<F: Factory>(
 }
 
 /// The permissions that the run lacks. Where kiln may not read its permissions, the run's own requests will tell.
-async fn missing_permissions<F: Factory>(context: &Context<F>, pool: &Pool, force: bool) -> Result<Vec<String>, Error> {
-    let report = check_access(context, std::slice::from_ref(&pool.name)).await?;
+async fn missing_permissions<F: Factory>(
+    context: &Context<F>,
+    linked: &[Linked],
+    force: bool,
+) -> Result<Vec<String>, Error> {
+    let report = check_access_to(context, linked).await?;
     let counts = |row: &&AccessRow| match row.side {
         Side::Azure => row.reason.is_empty(),
         // Listing kamino's jobs has just succeeded: it is allowed, or the server does not have this kind.

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use kiln_kubernetes::ReadyWhen;
-use kiln_prototype::decide::{Wait, event_after_operation};
-use kiln_prototype::journal::{Memo, StepFailure};
-use kiln_prototype::observed::Observed;
+use kiln_prototype::decide::{Wait, boot_before, event_after_operation};
+use kiln_prototype::journal::StepFailure;
 use kiln_prototype::step::Step;
 use kiln_types::{Factory, FactoryError, OperationHandle, OperationState};
 use tokio::time::{Instant, sleep, timeout};
@@ -35,7 +34,7 @@ impl<F: Factory> Runner<'_, F> {
                     Step::AwaitCanary => self.until_canary(pause).await,
                     _ => self.pause(pause).await,
                 }
-                self.observed = Observed::default();
+                self.observed.forget_after_wait(step);
                 Ok(())
             }
         }
@@ -76,7 +75,7 @@ impl<F: Factory> Runner<'_, F> {
                 self.until_canary(pause).await;
             }
             self.pause(pause.saturating_sub(began.elapsed())).await;
-            self.observed = Observed::default();
+            self.observed.forget_after_wait(step);
             if self.context.stop.is_requested() != was_stopping {
                 return Ok(());
             }
@@ -99,13 +98,9 @@ impl<F: Factory> Runner<'_, F> {
     /// A pause that ends when the donor is Ready.
     async fn until_ready(&self, pause: Duration) {
         let began = Instant::now();
-        let when = match self.run.step(Step::PowerOff).and_then(|progress| progress.memo.as_ref()) {
-            Some(Memo::Boot(Some(boot))) if self.run.is_begun(Step::Start) => ReadyWhen::BootedSince(boot.clone()),
-            _ => ReadyWhen::Now,
-        };
+        let when = boot_before(&self.run).map_or(ReadyWhen::Now, |boot| ReadyWhen::BootedSince(boot.to_owned()));
         if self.context.cluster.wait_ready(&self.node, &when, pause).await.is_ok() {
-            // The node is Ready, so the run waits for something else.
-            return sleep(MIN_POLL).await;
+            return;
         }
         // If the request failed early, wait for the rest of the pause.
         sleep(pause.saturating_sub(began.elapsed())).await;

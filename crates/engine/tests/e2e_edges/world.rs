@@ -1,17 +1,19 @@
 //! The embedded Azure and Kubernetes with their kubelets, on one virtual clock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{Cloud, Identity, Login, ServicePrincipal};
 use kiln_azure::wire::{InProcess, Recorder};
 use kiln_azure::{Azure, AzureOptions};
-use kiln_engine::{Context, DiscardEvents, EventSink, RunRequest, Stop};
+use kiln_engine::{Context, DiscardEvents, EventSink, RunEnd, RunEvent, RunEventKind, RunRequest, Stop, update};
 use kiln_kubernetes::{Cluster, ClusterOptions, PodInspector, WallClock};
+use kiln_prototype::journal::Outcome;
 use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::{FaultPlan, MachineView, Options, PoolSpec, Sim, Speed, WorldSpec};
 use kiln_sim_kubernetes::Server;
@@ -86,14 +88,16 @@ impl WorldBuilder {
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         let mut kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
         let (played, ticking, time) = (sim.clone(), server.clone(), clock.clone());
+        let tick = Arc::new(AtomicU64::new(1000));
+        let interval = tick.clone();
         let turns = tokio::spawn(async move {
             loop {
                 kubelets.turn(&played.machines(), time()).await;
                 ticking.tick();
-                sleep(Duration::from_secs(1)).await;
+                sleep(Duration::from_millis(interval.load(Ordering::Relaxed))).await;
             }
         });
-        let world = World { sim, server, clock, wire: Wire::new(), turns, ids: Arc::default(), shift };
+        let world = World { sim, server, clock, wire: Wire::new(), turns, ids: Arc::default(), shift, tick };
         world.until_ready().await;
         world
     }
@@ -108,6 +112,28 @@ pub(crate) struct World {
     turns: JoinHandle<()>,
     ids: Arc<AtomicU32>,
     shift: Arc<AtomicI64>,
+    /// The interval of the kubelets, in milliseconds.
+    tick: Arc<AtomicU64>,
+}
+
+/// The cost of a run.
+pub(crate) struct Cost {
+    /// The requests to ARM.
+    pub(crate) requests: Vec<String>,
+    /// Virtual time.
+    pub(crate) time: Duration,
+    pub(crate) journal_writes: usize,
+}
+
+/// Counts the writes of the journal: one per event.
+#[derive(Default)]
+struct JournalWrites(AtomicUsize);
+
+impl EventSink for JournalWrites {
+    fn record(&self, event: RunEvent) -> BoxFuture<'_, ()> {
+        self.0.fetch_add(usize::from(matches!(event.kind, RunEventKind::Recorded(_))), Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A planned fault that never happened means that the test shows less than it claims.
@@ -126,6 +152,22 @@ impl World {
         self.sim.pass(SignedDuration::from_hours(24 * days)).unwrap();
         sleep(Duration::from_secs(30)).await;
         self.until_ready().await;
+    }
+
+    /// Completes a run on kubelets that react within 10 ms, and returns its cost.
+    pub(crate) async fn measure(&self, request: &RunRequest) -> Cost {
+        self.tick.store(10, Ordering::Relaxed);
+        // The kubelets notice this at their next turn.
+        sleep(Duration::from_secs(1)).await;
+        let (before, began) = (self.wire.requests().len(), Instant::now());
+        let writes = Arc::new(JournalWrites::default());
+        let report = Box::pin(update(&self.process(writes.clone()), request)).await.unwrap();
+        let time = began.elapsed();
+        self.tick.store(1000, Ordering::Relaxed);
+        assert!(matches!(report.end, RunEnd::Closed(Outcome::Completed { .. })), "{}", report.end);
+        let sent = self.wire.requests().split_off(before);
+        let requests = sent.iter().map(|(method, path, status)| format!("{method} {path} {status}")).collect();
+        Cost { requests, time, journal_writes: writes.0.load(Ordering::Relaxed) }
     }
 
     /// The cluster, with a new client.

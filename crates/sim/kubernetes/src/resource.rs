@@ -41,6 +41,7 @@ pub(crate) enum ObjectKind {
     DaemonSet,
     ReplicaSet,
     VolumeAttachment,
+    Service,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +79,7 @@ const PLAIN: Resource = Resource {
 use Subresource::{Binding, Eviction, Status};
 
 /// All resources, in discovery order.
-pub(crate) static RESOURCES: [Resource; 12] = [
+pub(crate) static RESOURCES: [Resource; 13] = [
     PLAIN,
     Resource {
         object_kind: ObjectKind::Event,
@@ -125,6 +126,16 @@ pub(crate) static RESOURCES: [Resource; 12] = [
         singular: "secret",
         kind: "Secret",
         short: &[],
+        ..PLAIN
+    },
+    Resource {
+        object_kind: ObjectKind::Service,
+        plural: "services",
+        singular: "service",
+        kind: "Service",
+        short: &["svc"],
+        categories: &["all"],
+        subresources: &[Status],
         ..PLAIN
     },
     Resource {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret, Service};
 use k8s_openapi::api::events::v1::Event as NewEvent;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -37,6 +37,7 @@ pub(crate) fn decode(resource: &Resource, mut object: Value) -> Result<Decoded> 
         ObjectKind::Budget => typed::<PodDisruptionBudget>(&object),
         ObjectKind::DaemonSet => typed::<DaemonSet>(&object),
         ObjectKind::ReplicaSet => typed::<ReplicaSet>(&object),
+        ObjectKind::Service => typed::<Service>(&object),
         ObjectKind::VolumeAttachment => typed::<VolumeAttachment>(&object),
     };
     let typed = typed.map_err(|error| {

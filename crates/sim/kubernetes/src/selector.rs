@@ -125,6 +125,7 @@ fn known_fields(object_kind: ObjectKind) -> &'static [&'static str] {
         ObjectKind::Node => &["spec.unschedulable"],
         ObjectKind::Namespace => &["status.phase", "name"],
         ObjectKind::Secret => &["type"],
+        ObjectKind::Service => &["spec.clusterIP", "spec.type"],
         ObjectKind::ReplicaSet => &["status.replicas"],
         ObjectKind::Event => &[
             "involvedObject.kind",

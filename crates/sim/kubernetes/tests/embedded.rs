@@ -153,7 +153,7 @@ async fn unsupported_requests_are_rejected_with_a_status() {
             415,
             "UnsupportedMediaType",
         ),
-        ("GET", "/api/v1/services", "", 404, "NotFound"),
+        ("GET", "/api/v1/endpoints", "", 404, "NotFound"),
         ("GET", "/apis/batch/v1/jobs", "", 404, "NotFound"),
         ("GET", "/api/v1/namespaces/default/pods/a/log", "", 404, "NotFound"),
         ("POST", "/api/v1/namespaces/default/pods/a/exec", "", 404, "NotFound"),

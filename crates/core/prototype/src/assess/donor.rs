@@ -90,12 +90,18 @@ pub(super) fn snapshot(run: &Run, observed: &Observed) -> Assessed {
             Provisioning::Failed | Provisioning::Canceled => Ok(Assessment::act(Action::DeleteSnapshot)),
         };
     }
-    let instance = match donor(run, observed.instance()?) {
-        Ok(instance) => instance,
-        Err(failure) => return Ok(Assessment::Fail(failure)),
-    };
-    if !is_off(instance) {
-        return refuse(format!("`{}` was started by someone else before its disk was copied", run.header.donor.node));
+    // A snapshot of a donor that was not off is deleted afterwards.
+    if !is_uninterrupted(run, Step::Snapshot) {
+        let instance = match donor(run, observed.instance()?) {
+            Ok(instance) => instance,
+            Err(failure) => return Ok(Assessment::Fail(failure)),
+        };
+        if !is_off(instance) {
+            return refuse(format!(
+                "`{}` was started by someone else before its disk was copied",
+                run.header.donor.node
+            ));
+        }
     }
     Ok(Assessment::act(Action::Snapshot(request(run))))
 }
@@ -171,26 +177,44 @@ pub(super) fn start(run: &Run, observed: &Observed) -> Assessed {
 
 pub(super) fn await_ready(run: &Run, observed: &Observed) -> Assessed {
     let name = &run.header.donor.node;
-    // A node stays Ready for a while after its machine stopped. If the machine was off, its boot id must have changed.
-    let before = match run.step(Step::PowerOff).and_then(|progress| progress.memo.as_ref()) {
-        Some(Memo::Boot(Some(boot))) if run.is_done(Step::PowerOff) || run.is_begun(Step::Start) => Some(boot),
-        _ => None,
-    };
+    let before = boot_before(run);
     let reason = match observed.node()? {
         None => format!("node `{name}` has not registered"),
         Some(node) if !node.is_ready() => format!("node `{name}` is not Ready: {}", node.readiness),
-        Some(node) if before.is_some() && before == node.boot_id.as_ref() => {
+        Some(node) if before.is_some() && before == node.boot_id.as_deref() => {
             format!("node `{name}` has not reported since it was started")
         }
         Some(_) => return Ok(Assessment::done()),
     };
-    if donor(run, observed.instance()?).is_err() {
-        return Ok(Assessment::done_because("the donor no longer exists, so no node becomes Ready"));
+    let poll = Assessment::Poll { pause: Duration::from_secs(5), reason, timeout: READY_TIMEOUT };
+    // This process has just started the donor. The node is watched before the cloud is asked.
+    if is_uninterrupted(run, Step::AwaitReady) && run.is_done(Step::Start) && observed.waited != Some(Step::AwaitReady)
+    {
+        return Ok(poll);
     }
-    Ok(Assessment::Poll { pause: Duration::from_secs(5), reason, timeout: READY_TIMEOUT })
+    Ok(match donor(run, observed.instance()?) {
+        Ok(instance) if is_off(instance) => Assessment::act(Action::Start),
+        Ok(_) => poll,
+        Err(_) => Assessment::done_because("the donor no longer exists, so no node becomes Ready"),
+    })
+}
+
+/// The boot id that the donor's node had before its machine was stopped. A node stays Ready for a while after that, so a Ready node counts
+/// only if it has another boot id.
+pub fn boot_before(run: &Run) -> Option<&str> {
+    match run.step(Step::PowerOff)?.memo.as_ref()? {
+        Memo::Boot(boot) if run.is_done(Step::PowerOff) || run.is_begun(Step::Start) => boot.as_deref(),
+        _ => None,
+    }
 }
 
 pub(super) fn unprotect(run: &Run, observed: &Observed) -> Assessed {
+    if let Some(before) = run.protection_before()
+        && is_uninterrupted(run, Step::Unprotect)
+        && run.is_done(Step::Protect)
+    {
+        return Ok(Assessment::act(Action::RestoreProtection(before)));
+    }
     let Ok(instance) = donor(run, observed.instance()?) else {
         return Ok(Assessment::done_because("the donor no longer exists"));
     };

@@ -54,6 +54,10 @@ pub(super) fn save_recipe(run: &Run, observed: &Observed) -> Assessed {
 }
 
 pub(super) fn gallery(run: &Run, observed: &Observed) -> Assessed {
+    // The gallery of an existing definition exists.
+    if matches!(observed.definition, Some(Some(_))) {
+        return Ok(Assessment::done());
+    }
     Ok(match observed.gallery()? {
         Some(_) => Assessment::done(),
         None => Assessment::act(Action::CreateGallery(run.header.gallery.clone())),

@@ -137,16 +137,16 @@ impl Driver {
 
     fn wait(&mut self, world: &mut World, wait: Wait) -> Result<(), End> {
         match wait {
-            Wait::For { pause, .. } => {
+            Wait::For { step, pause, .. } => {
                 world.sleep(pause);
-                self.observed = Observed::default();
+                self.observed.forget_after_wait(step);
                 self.renew(world);
                 Ok(())
             }
             Wait::Operation { step, handle } => match world.observe(&handle) {
                 Ok(OperationState::Running(progress)) => {
                     world.sleep(progress.retry_after.unwrap_or(Duration::from_secs(30)));
-                    self.observed = Observed::default();
+                    self.observed.forget_after_wait(step);
                     self.renew(world);
                     Ok(())
                 }

@@ -121,11 +121,39 @@ fn state_in(body: &[u8]) -> Option<Provisioning> {
 }
 
 impl Arm {
-    /// Polls an operation once: by its own URL, otherwise by its result URL, otherwise by the state of the resource.
+    /// Polls an operation once.
     pub(crate) async fn poll(&self, handle: &Handle) -> Result<OperationState, Error> {
         if handle.ended {
             return Ok(OperationState::Succeeded);
         }
+        if handle.kind == OperationKind::Delete {
+            return self.poll_deletion(handle).await;
+        }
+        self.poll_operation(handle).await
+    }
+
+    /// Polls a deletion by its resource, so that success means that the resource is gone. The operation is polled only for a resource that
+    /// is not being deleted: it knows why.
+    async fn poll_deletion(&self, handle: &Handle) -> Result<OperationState, Error> {
+        let answer = match self.send(&Call::get(&handle.resource, handle.api)).await {
+            Ok(answer) => answer,
+            Err(error) if kiln_types::FactoryError::not_found(&error) => return Ok(OperationState::Succeeded),
+            Err(error) => return Err(error),
+        };
+        if let Some(Provisioning::InProgress(_)) = state_in(&answer.body) {
+            return Ok(running(&answer, None));
+        }
+        if handle.operation_url.is_none() && handle.location.is_none() {
+            return Ok(lost("Azure no longer knows the operation and the resource still exists"));
+        }
+        Ok(match self.poll_operation(handle).await? {
+            OperationState::Succeeded => lost("Azure reports the deletion as done and the resource still exists"),
+            state => state,
+        })
+    }
+
+    /// Polls an operation by its own URL, otherwise by its result URL, otherwise by the state of the resource.
+    async fn poll_operation(&self, handle: &Handle) -> Result<OperationState, Error> {
         if let Some(url) = &handle.operation_url {
             match self.follow(url).await {
                 Ok(answer) if answer.status == 202 => return Ok(running(&answer, None)),

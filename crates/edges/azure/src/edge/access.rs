@@ -1,10 +1,11 @@
 //! Permissions of the caller.
 
-use kiln_types::{AccessScope, Grant, Linked, Lock, PoolName};
+use kiln_types::{AccessScope, Grant, Linked, Lock, Pool, PoolName};
 
-use super::Azure;
+use super::{Azure, missing_field};
 use crate::arm::{Api, Call, Error, ResourceId, Scope};
 use crate::models::access::{LockModel, Named, PermissionModel, References};
+use crate::models::scale_set::ScaleSet;
 
 impl Azure {
     pub(super) async fn list_permissions(&self, scope: &AccessScope) -> Result<Vec<Grant>, Error> {
@@ -43,9 +44,10 @@ impl Azure {
         Ok(regions.into_iter().map(|region| region.name).collect())
     }
 
-    pub(super) async fn list_linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {
+    pub(super) async fn get_linked(&self, pool: &PoolName) -> Result<(Pool, Vec<Linked>), Error> {
         let id = self.scale_set(pool)?;
-        let set: References = self.arm.get(&Call::get(id.as_str(), Api::Compute)).await?;
-        Ok(set.linked())
+        let answer = self.arm.send(&Call::get(id.as_str(), Api::Compute)).await?;
+        let pool = answer.read::<ScaleSet>()?.read(&self.galleries).map_err(missing_field(&id))?;
+        Ok((pool, answer.read::<References>()?.linked()))
     }
 }

@@ -22,8 +22,13 @@ impl Factory for Azure {
         self.list_permissions(scope).await
     }
 
-    async fn linked(&self, pool: &PoolName) -> Result<Vec<Linked>, Error> {
-        self.list_linked(pool).await
+    async fn describe_linked(&self, pool: &PoolName) -> Result<(Pool, Vec<Linked>), Error> {
+        self.get_linked(pool).await
+    }
+
+    /// Role assignments at the resource group also apply to the resources in it.
+    fn is_home(&self, resource: &str) -> bool {
+        resource.parse().is_ok_and(|id| self.scope().contains(&id))
     }
 
     async fn locks(&self, pool: &PoolName) -> Result<Vec<Lock>, Error> {
@@ -58,13 +63,18 @@ impl Factory for Azure {
         self.get_os_disk(instance).await
     }
 
-    async fn set_protection(
+    async fn set_protection(&self, pool: &PoolName, instance: &Instance, protection: Protection) -> Result<(), Error> {
+        self.put_protection(pool, instance, protection).await
+    }
+
+    async fn restore_protection(
         &self,
         pool: &PoolName,
-        instance: &Instance,
+        instance: &InstanceId,
+        vm_id: &str,
         protection: Protection,
-    ) -> Result<Instance, Error> {
-        self.put_protection(pool, instance, protection).await
+    ) -> Result<bool, Error> {
+        self.put_protection_back(pool, instance, vm_id, protection).await
     }
 
     async fn power_off(

@@ -54,12 +54,34 @@ impl Azure {
         pool: &PoolName,
         instance: &Instance,
         protection: Protection,
-    ) -> Result<Instance, Error> {
+    ) -> Result<(), Error> {
         if instance.protection == protection {
-            return Ok(instance.clone());
+            return Ok(());
         }
         let change = Change { protection: Some(protection.into()), ..Change::default() };
-        self.put_instance(pool, &instance.id, instance.revision.as_ref(), change).await
+        self.put_instance(pool, instance, change).await
+    }
+
+    /// Sets the protection at whatever revision the instance is; `false` if it is another machine than the one with this VM id.
+    pub(super) async fn put_protection_back(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        vm_id: &str,
+        protection: Protection,
+    ) -> Result<bool, Error> {
+        let id = self.instance(pool, instance)?;
+        let before = self.get_vm(&id, "userData").await?;
+        if before.vm_id() != Some(vm_id) {
+            return Ok(false);
+        }
+        let protection = ProtectionPolicy::from(protection);
+        if before.properties.protection_policy.unwrap_or_default() != protection {
+            let seen = before.etag.clone().map(Revision::new).ok_or_else(|| missing_field(&id)("etag"))?;
+            let change = Change { protection: Some(protection), ..Change::default() };
+            self.put_vm(&id, &before, &seen, change).await?;
+        }
+        Ok(true)
     }
 
     /// Replaces the user data of an instance and returns the updated instance. The instance sees it the next time it queries the metadata
@@ -71,21 +93,21 @@ impl Azure {
         user_data: &[u8],
     ) -> Result<Instance, Error> {
         let change = Change { user_data: Some(STANDARD.encode(user_data)), ..Change::default() };
-        self.put_instance(pool, &instance.id, instance.revision.as_ref(), change).await
+        self.put_instance(pool, instance, change).await?;
+        self.get_instance(pool, &instance.id).await
+    }
+
+    /// Updates an instance, if it is still at the revision that was read.
+    async fn put_instance(&self, pool: &PoolName, instance: &Instance, change: Change) -> Result<(), Error> {
+        let id = self.instance(pool, &instance.id)?;
+        let seen = instance.revision.as_ref().ok_or_else(|| missing_field(&id)("etag"))?;
+        let before = self.get_vm(&id, "userData").await?;
+        self.put_vm(&id, &before, seen, change).await
     }
 
     /// Updates an instance. Instances have no PATCH, so this sends the smallest accepted PUT plus the readable fields that it would
     /// otherwise drop (tags and the other of the two properties), then compares the fields that must not have changed.
-    async fn put_instance(
-        &self,
-        pool: &PoolName,
-        instance: &InstanceId,
-        seen: Option<&Revision>,
-        change: Change,
-    ) -> Result<Instance, Error> {
-        let id = self.instance(pool, instance)?;
-        let seen = seen.ok_or_else(|| missing_field(&id)("etag"))?;
-        let before = self.get_vm(&id, "userData").await?;
+    async fn put_vm(&self, id: &ResourceId, before: &ScaleSetVm, seen: &Revision, change: Change) -> Result<(), Error> {
         let protection = change.protection.or(before.properties.protection_policy);
         let user_data = change.user_data.or_else(|| before.properties.user_data.clone());
         let body = ScaleSetVmPut {
@@ -95,9 +117,16 @@ impl Azure {
         };
         let call = Call::put(id.as_str(), Api::Compute, &body).if_match(seen);
         let handle = self.arm.begin(&call, OperationKind::Write, id.as_str()).await?;
-        self.arm.settle(&handle).await?;
-
-        let after = self.get_vm(&id, "userData").await?;
+        let wanted = |vm: &ScaleSetVm| {
+            let is = &vm.properties;
+            is.user_data == user_data && is.protection_policy.unwrap_or_default() == protection.unwrap_or_default()
+        };
+        // An instance that has the new values and is not being changed any more needs no look at the operation.
+        let mut after = self.get_vm(id, "userData").await?;
+        if !after.is_settled() || !wanted(&after) {
+            self.arm.settle(&handle).await?;
+            after = self.get_vm(id, "userData").await?;
+        }
         if let Some(field) = before.differs_in(&after) {
             return Err(Error::UnintendedChange { resource: id.to_string(), field });
         }
@@ -113,7 +142,7 @@ impl Azure {
             let as_before = is.protection_policy.unwrap_or_default() == was.protection_policy.unwrap_or_default();
             return Err(differs("properties.protectionPolicy", as_before));
         }
-        self.get_instance(pool, instance).await
+        Ok(())
     }
 
     pub(super) async fn stop(&self, pool: &PoolName, instance: &InstanceId, how: PowerDown) -> Result<Handle, Error> {

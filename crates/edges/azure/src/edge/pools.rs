@@ -5,7 +5,7 @@ use kiln_types::{InstanceId, Pool, PoolName, RecipeChange, Revision, SavedExtens
 use super::{Azure, COMPUTE, missing_field};
 use crate::arm::{Api, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::extension::{ExtensionModel, ExtensionPut};
-use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch};
+use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch, Tagged};
 use crate::models::scale_set::ScaleSet;
 
 impl Azure {
@@ -39,7 +39,14 @@ impl Azure {
     pub(super) async fn patch_tags(&self, pool: &Pool, changes: &Tags) -> Result<Handle, Error> {
         let id = self.scale_set(&pool.name)?;
         let seen = pool.revision.as_ref().ok_or_else(|| missing_field(&id)("etag"))?;
-        self.patch_scale_set(&id, &TagPatch::new(&pool.tags, changes), seen).await
+        let patch = TagPatch::new(&pool.tags, changes);
+        let answer = self.arm.send(&Call::patch(id.as_str(), Api::Compute, &patch).if_match(seen)).await?;
+        // The response has the model as it was accepted.
+        let accepted: Tagged = answer.read()?;
+        if changes.iter().any(|(name, value)| accepted.tags.get(name) != Some(value)) {
+            return Err(Error::Unchanged { resource: id.to_string(), field: "tags" });
+        }
+        Ok(Handle::from_answer(&answer, OperationKind::Write, id.as_str(), Api::Compute))
     }
 
     pub(super) async fn patch_capacity(&self, pool: &Pool, more: u32) -> Result<Handle, Error> {

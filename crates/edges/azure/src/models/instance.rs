@@ -132,6 +132,16 @@ impl ScaleSetVm {
         self.properties.os_profile.is_none() && self.properties.provisioning_state.is_none()
     }
 
+    /// Returns the id in the machine's firmware.
+    pub(crate) fn vm_id(&self) -> Option<&str> {
+        self.properties.vm_id.as_deref()
+    }
+
+    /// Returns whether Azure is not changing the instance.
+    pub(crate) fn is_settled(&self) -> bool {
+        Provisioning::from_name(self.properties.provisioning_state.as_deref()) == Provisioning::Succeeded
+    }
+
     /// Converts the response. An error names the missing field.
     pub(crate) fn read(self, scope: &Scope) -> Result<Instance, &'static str> {
         let p = self.properties;

@@ -3,9 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_types::{RecipeChange, Tags};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::image_reference::{ImagePatch, ImageReference};
+use super::or_default;
 use crate::arm::{BadResourceId, Scope};
 
 #[derive(Serialize)]
@@ -20,6 +21,13 @@ impl TagPatch {
         tags.extend(changes.clone());
         Self { tags }
     }
+}
+
+/// The tags in the response to a [`TagPatch`].
+#[derive(Deserialize)]
+pub(crate) struct Tagged {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) tags: Tags,
 }
 
 #[derive(Serialize)]

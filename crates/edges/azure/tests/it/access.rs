@@ -47,10 +47,11 @@ async fn role_with_the_listed_actions_is_sufficient() {
 #[tokio::test(start_paused = true)]
 async fn linked_resources_are_checked_in_their_own_scope() {
     let (embedded, azure) = with_role(&["*"], &[]);
-    let linked = azure.linked(&embedded.pool()).await.unwrap();
+    let (_, linked) = azure.describe_linked(&embedded.pool()).await.unwrap();
     let needed: Vec<_> = ACTIONS.iter().filter(|need| need.needed_for == NeededFor::Linked).collect();
     assert!(!linked.is_empty());
     for link in linked {
+        assert!(azure.is_home(&link.resource.to_uppercase()) && !azure.is_home("/subscriptions/x/resourceGroups/y"));
         assert!(needed.iter().any(|need| need.action == link.action), "{link:?}");
         let scope = AccessScope::Resource(link.resource.clone());
         assert_eq!(missing(&azure, &scope).await, [] as [&str; 0]);

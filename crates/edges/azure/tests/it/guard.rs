@@ -37,7 +37,7 @@ fn canary() -> Canary {
 
 #[tokio::test(start_paused = true)]
 async fn existing_scale_sets_are_never_put() {
-    let done = || json!({"name": "pool", "properties": {"provisioningState": "Succeeded"}});
+    let done = || json!({"name": "pool", "tags": {"kiln-run": "r1"}, "properties": {"provisioningState": "Succeeded"}});
     let script = Script::new([
         on("PATCH", "/virtualMachineScaleSets/pool").answers(200, &done()),
         on("GET", "/virtualMachineScaleSets/pool").answers(200, &scale_set(&json!({"owner": "me"}))),

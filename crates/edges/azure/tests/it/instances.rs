@@ -30,15 +30,15 @@ fn read_returns(value: &Value) -> Step {
     on("GET", VM).answers(200, value)
 }
 
-/// Scripts the first read, the PUT and the read after it.
-async fn protect(after: &Value) -> (Script, Result<kiln_types::Instance, Error>) {
-    let script = Script::new([
+/// Scripts the first reads, the PUT and the reads after it.
+async fn protect(reads: &[&Value]) -> (Script, Result<(), Error>) {
+    let mut steps = vec![
         read_returns(&instance(false)),
         read_returns(&instance(false)),
         on("PUT", VM).answers(200, &json!({"properties": {"provisioningState": "Succeeded"}})),
-        read_returns(after),
-        read_returns(after),
-    ]);
+    ];
+    steps.extend(reads.iter().map(|value| read_returns(value)));
+    let script = Script::new(steps);
     let azure = azure(&script);
     let pool = "pool".parse().unwrap();
     let read = azure.describe_instance(&pool, &"0".parse().unwrap()).await.unwrap();
@@ -48,8 +48,8 @@ async fn protect(after: &Value) -> (Script, Result<kiln_types::Instance, Error>)
 
 #[tokio::test(start_paused = true)]
 async fn instance_put_has_its_etag_and_the_fields_it_would_drop() {
-    let (script, outcome) = protect(&instance(true)).await;
-    assert_eq!(outcome.unwrap().protection, Protection::FULL);
+    let (script, outcome) = protect(&[&instance(true)]).await;
+    outcome.unwrap();
     let put = &script.requests()[2];
     assert_eq!(put.if_match.as_deref(), Some("\"1\""));
     assert_eq!(
@@ -80,7 +80,7 @@ async fn unintended_change_is_an_error_that_names_the_field() {
     ] {
         let mut after = instance(true);
         *after.pointer_mut(pointer).unwrap() = value;
-        let error = protect(&after).await.1.unwrap_err();
+        let error = protect(&[&after, &after]).await.1.unwrap_err();
         assert!(matches!(&error, Error::UnintendedChange { field, .. } if *field == named), "{pointer}: {error}");
         assert!(!error.retryable());
     }
@@ -90,9 +90,21 @@ async fn unintended_change_is_an_error_that_names_the_field() {
 async fn unchanged_instance_after_put_is_a_retryable_error() {
     let mut after = instance(true);
     after["properties"]["protectionPolicy"] = json!(null);
-    let error = protect(&after).await.1.unwrap_err();
+    let error = protect(&[&after, &after]).await.1.unwrap_err();
     let named = matches!(&error, Error::Unchanged { field, .. } if *field == "properties.protectionPolicy");
     assert!(named && error.retryable(), "{error}");
+}
+
+/// Azure may return the old values for a moment, or the new ones while it still works on the instance.
+#[tokio::test(start_paused = true)]
+async fn instance_that_is_still_being_changed_is_read_again() {
+    let mut changing = instance(true);
+    changing["properties"]["provisioningState"] = json!("Updating");
+    for first in [instance(false), changing] {
+        let (script, outcome) = protect(&[&first, &instance(true)]).await;
+        outcome.unwrap();
+        script.assert_finished();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,7 +51,8 @@ async fn donor_is_protected_stopped_snapshotted_and_released() {
     let stage = Stage::new("");
     let (azure, pool) = (&stage.azure, stage.embedded.pool());
     let before = stage.donor().await;
-    let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    let held = stage.donor().await;
     assert_eq!(held.protection, Protection::FULL);
     assert_ne!(held.revision, before.revision, "each write changes the ETag");
 
@@ -66,8 +67,15 @@ async fn donor_is_protected_stopped_snapshotted_and_released() {
 
     let running = stage.donor().await;
     assert_eq!(running.power, PowerState::Running);
-    let released = azure.set_protection(&pool, &running, before.protection).await.unwrap();
-    assert_eq!((released.protection, released.vm_id), (before.protection, before.vm_id));
+    let restore =
+        async |vm_id: &str| azure.restore_protection(&pool, &running.id, vm_id, before.protection).await.unwrap();
+    assert!(!restore("another machine").await);
+    assert_eq!(stage.donor().await.protection, Protection::FULL);
+    assert!(restore(&before.vm_id).await);
+    let released = stage.donor().await;
+    assert_eq!((released.protection, &released.vm_id), (before.protection, &before.vm_id));
+    assert!(restore(&before.vm_id).await);
+    assert_eq!(stage.donor().await.revision, released.revision, "nothing is written if the protection is as wanted");
 
     stage.settle(azure.delete_snapshot(&snapshot.name).await.unwrap()).await;
     assert_eq!(azure.find_snapshot(&snapshot.name).await.unwrap(), None);
@@ -79,10 +87,12 @@ async fn setting_protection_or_user_data_changes_nothing_else() {
     let stage = Stage::new("");
     let (azure, pool) = (&stage.azure, stage.embedded.pool());
     let before = stage.donor().await;
-    let held = azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
+    let held = stage.donor().await;
     let fed = azure.set_user_data(&pool, &held, b"first").await.unwrap();
     assert_eq!(fed.protection, Protection::FULL, "setting user data keeps the protection");
-    let released = azure.set_protection(&pool, &fed, Protection::NONE).await.unwrap();
+    azure.set_protection(&pool, &fed, Protection::NONE).await.unwrap();
+    let released = stage.donor().await;
     // Each PUT compares user data before and after. A last one shows that the user data was still present.
     let fed_again = azure.set_user_data(&pool, &released, b"first").await.unwrap();
     let rest = |i: &Instance| (i.node_name.clone(), i.vm_id.clone(), i.os_disk.clone(), i.runs.clone(), i.tags.clone());

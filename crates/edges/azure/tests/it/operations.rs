@@ -116,15 +116,34 @@ async fn forgotten_operation_with_failed_or_missing_resource_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgotten_deletion_has_succeeded_if_the_resource_is_gone() {
-    let script = Script::new([
-        on("DELETE", "/snapshots/snap").answers(202, &json!(null)).header("azure-asyncoperation", STATUS),
-        on("GET", "/operations/o").fails(404, "NotFound", "no such operation"),
-        on("GET", "/snapshots/snap").fails(404, "ResourceNotFound", "none"),
-    ]);
-    let azure = azure(&script);
-    let handle = azure.delete_snapshot(&"snap".parse().unwrap()).await.unwrap();
-    assert_eq!(azure.observe(&handle).await.unwrap(), OperationState::Succeeded);
+async fn deletion_has_succeeded_when_the_resource_is_gone() {
+    let deleted = || on("DELETE", "/snapshots/snap").answers(202, &json!(null)).header("azure-asyncoperation", STATUS);
+    let read = |state: &str| on("GET", "/snapshots/snap").answers(200, &snapshot(state));
+    let observe = async |answers: Vec<_>| {
+        let script = Script::new(std::iter::once(deleted()).chain(answers));
+        let azure = azure(&script);
+        let handle = azure.delete_snapshot(&"snap".parse().unwrap()).await.unwrap();
+        let state = azure.observe(&handle).await.unwrap();
+        script.assert_finished();
+        state
+    };
+    let gone = on("GET", "/snapshots/snap").fails(404, "ResourceNotFound", "none");
+    assert_eq!(observe(vec![gone]).await, OperationState::Succeeded);
+    assert!(matches!(observe(vec![read("Deleting")]).await, OperationState::Running(_)));
+    // A resource that is not being deleted: the operation knows why.
+    let operation = |status: &str| on("GET", "/operations/o").answers(200, &json!({"status": status}));
+    assert!(matches!(observe(vec![read("Succeeded"), operation("InProgress")]).await, OperationState::Running(_)));
+    for answers in [
+        vec![read("Succeeded"), operation("Succeeded")],
+        vec![
+            read("Succeeded"),
+            on("GET", "/operations/o").fails(404, "NotFound", "no such operation"),
+            read("Succeeded"),
+        ],
+    ] {
+        let OperationState::Failed(failure) = observe(answers).await else { panic!("not failed") };
+        assert_eq!(failure.class, ErrorClass::Transient, "{failure}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

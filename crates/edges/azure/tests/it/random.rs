@@ -106,7 +106,8 @@ impl Run {
                 let Some(id) = self.pick(*index) else { return Ok(()) };
                 let wanted = if *on { Protection::FULL } else { Protection::NONE };
                 let before = self.azure.describe_instance(&pool, &id).await?;
-                let after = self.azure.set_protection(&pool, &before, wanted).await?;
+                self.azure.set_protection(&pool, &before, wanted).await?;
+                let after = self.azure.describe_instance(&pool, &id).await?;
                 assert_eq!(before.revision != after.revision, before.protection != wanted, "{before:?} {after:?}");
                 self.model.instances.get_mut(&id).unwrap().1 = wanted;
             }

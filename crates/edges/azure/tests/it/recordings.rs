@@ -174,7 +174,7 @@ async fn read(answer: &Answer) -> Result<(), Error> {
     match kind {
         Kind::ScaleSet => {
             get().describe_pool(&pool()).await?;
-            get().linked(&pool()).await?;
+            get().describe_linked(&pool()).await?;
             client(&["GET"], 200, &list(body)).placements().await?;
             if body["properties"]["orchestrationMode"] != json!("Flexible") {
                 let canary = Canary {

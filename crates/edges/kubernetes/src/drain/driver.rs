@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, WatchEvent};
 use tokio::time::{Instant, sleep_until};
 
 use super::decide::{EvictionDecision, Flags, SkipReason, decide};
@@ -20,11 +20,13 @@ use super::progress::Progress;
 use super::tracker::PodTracker;
 use crate::name::NodeName;
 use crate::request::{Outage, once};
+use crate::watch::{LONGEST_WATCH, Watched};
 use crate::{Cluster, Error};
 
-/// One list per second costs less than the read per pod and second that `kubectl` does.
+/// Interval of lists while the pods cannot be watched. It costs less than the read per pod and second that `kubectl` does.
 pub(super) const POLL: Duration = Duration::from_secs(1);
-/// A scheduler that has not seen the cordon yet may still bind a pod, so a node counts as drained after two clear lists this far apart.
+/// A scheduler that has not seen the cordon yet may still bind a pod. Unless the caller drains again before it stops the node, a node counts
+/// as drained after two clear lists this far apart.
 const SETTLE: Duration = Duration::from_millis(500);
 /// As in kamino, a drain may take three times the grace period of a pod.
 const GRACES: u32 = 3;
@@ -47,6 +49,9 @@ pub struct DrainOptions {
     pub extend_to_graces: bool,
     /// The number of concurrent evictions.
     pub parallel: NonZeroUsize,
+    /// The time between two clear lists after which the node counts as drained. If it is zero, one clear list is enough: for a caller that
+    /// drains again right before it stops the node.
+    pub settle: Duration,
 }
 
 impl DrainOptions {
@@ -55,7 +60,7 @@ impl DrainOptions {
 
     /// Options with each pod's own grace period.
     pub fn new(flags: Flags, within: Duration) -> Self {
-        Self { flags, grace: None, within, extend_to_graces: false, parallel: Self::PARALLEL }
+        Self { flags, grace: None, within, extend_to_graces: false, parallel: Self::PARALLEL, settle: SETTLE }
     }
 
     /// Options with this grace period for every pod, or each pod's own, and a timeout that fits.
@@ -117,7 +122,7 @@ impl<'a> Drain<'a> {
         let mut deadline = self.started + self.options.within;
         let (mut clear, mut began) = (false, false);
         loop {
-            let pods = match self.pods().await {
+            let (pods, revision) = match self.pods().await {
                 Ok(pods) => pods,
                 Err(error) => {
                     self.wait_out(error, deadline, progress).await?;
@@ -133,7 +138,7 @@ impl<'a> Drain<'a> {
             if !round.blocked.is_empty() {
                 return Err(DrainError::Blocked { node: self.node.clone(), began, pods: round.blocked });
             }
-            if self.tracker.is_clear() && clear {
+            if self.tracker.is_clear() && (clear || self.options.settle.is_zero()) {
                 let (evicted, skipped) = self.tracker.finish();
                 return Ok(Drained { evicted, skipped });
             }
@@ -146,9 +151,40 @@ impl<'a> Drain<'a> {
             if self.tracker.is_hopeless() || (timed_out && !clear) {
                 return Err(self.remaining());
             }
-            let wake = Instant::now() + if clear { SETTLE } else { POLL };
-            sleep_until(if clear { wake } else { wake.min(deadline) }).await;
+            if clear {
+                sleep_until(Instant::now() + self.options.settle).await;
+                continue;
+            }
+            let now = Instant::now();
+            let next = match self.tracker.next_due().map(|due| self.started + due) {
+                Some(due) if due > now => due,
+                // The pod has left, and the next list will show it.
+                Some(_) => now + POLL,
+                None => now + LONGEST_WATCH,
+            };
+            if let Err(error) = self.until_pods_change(&revision, next.min(deadline)).await {
+                self.wait_out(error, deadline, progress).await?;
+            }
         }
+    }
+
+    /// Waits until a pod of the node ends, is deleted or is added, at most until `wake`.
+    pub(super) async fn until_pods_change(&self, revision: &str, wake: Instant) -> Result<(), Error> {
+        let api: Api<Pod> = Api::all(self.cluster.client.clone());
+        let (action, fields) = (format!("watch the pods of node `{}`", self.node), self.fields());
+        let is_relevant = |event: &WatchEvent<Pod>| match event {
+            WatchEvent::Modified(pod) => {
+                let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+                matches!(phase, Some("Succeeded" | "Failed"))
+            }
+            _ => true,
+        };
+        let watched = Watched { action: &action, api: &api, fields: &fields, revision };
+        self.cluster.wait_for_change(watched, is_relevant, POLL, wake).await
+    }
+
+    fn fields(&self) -> String {
+        format!("spec.nodeName={}", self.node)
     }
 
     /// The longest grace period of the pods that leave.
@@ -207,26 +243,26 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
-    /// The pods that are on the node now.
-    pub(super) async fn pods(&mut self) -> Result<Vec<PodFacts>, Error> {
+    /// The pods that are on the node now, and the revision of the list.
+    pub(super) async fn pods(&mut self) -> Result<(Vec<PodFacts>, String), Error> {
         let api: Api<Pod> = Api::all(self.cluster.client.clone());
         let action = format!("list the pods of node `{}`", self.node);
-        let mut page = ListParams::default().fields(&format!("spec.nodeName={}", self.node)).limit(PAGE);
+        let mut page = ListParams::default().fields(&self.fields()).limit(PAGE);
         let mut pods = Vec::new();
-        loop {
+        let revision = loop {
             let list = once(&action, api.list(&page)).await?;
             pods.extend(list.items.into_iter().map(PodFacts::from_pod));
             match list.metadata.continue_ {
                 Some(token) if !token.is_empty() => page = page.continue_token(&token),
-                _ => break,
+                _ => break list.metadata.resource_version.unwrap_or_default(),
             }
-        }
+        };
         for pod in pods.iter_mut().filter(|pod| !pod.finished) {
             if let Controller::DaemonSet { name, exists } = &mut pod.controller {
                 *exists = self.daemon_set_exists(&pod.id.namespace, name).await?;
             }
         }
-        Ok(pods)
+        Ok((pods, revision))
     }
 
     /// Whether a `DaemonSet` exists. Queried once per drain.

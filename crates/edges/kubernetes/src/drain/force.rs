@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::decide::{EvictionDecision, Flags, decide};
 use super::driver::{Drain, DrainOptions, POLL};
@@ -36,7 +36,7 @@ impl Cluster {
         let (mut deleted, mut gone) = (BTreeSet::new(), Vec::new());
         let mut present: Vec<PodId> = Vec::new();
         loop {
-            let pods = match drain.pods().await {
+            let (pods, revision) = match drain.pods().await {
                 Ok(pods) => pods,
                 Err(error) => {
                     drain.wait_out(error, deadline, progress).await?;
@@ -86,7 +86,11 @@ impl Cluster {
                 return Err(DrainError::Remaining { node: node.clone(), after: within, pods: reasons });
             }
             present = still.into_iter().map(|pod| pod.id).collect();
-            sleep(POLL).await;
+            // A deletion that was not accepted is repeated.
+            let wake = if present.iter().all(|pod| deleted.contains(pod)) { deadline } else { Instant::now() + POLL };
+            if let Err(error) = drain.until_pods_change(&revision, wake.min(deadline)).await {
+                drain.wait_out(error, deadline, progress).await?;
+            }
         }
     }
 }

@@ -134,6 +134,15 @@ impl PodTracker {
         progress
     }
 
+    /// When the next eviction is due. None if all pods that remain are terminating or were refused.
+    pub(crate) fn next_due(&self) -> Option<Since> {
+        let due = |entry: &Entry| match entry.state {
+            State::Due { from, .. } => Some(from),
+            State::Terminating | State::Refused(_) => None,
+        };
+        self.entries.values().filter_map(due).min()
+    }
+
     /// Whether no pod remains that must leave.
     pub(crate) fn is_clear(&self) -> bool {
         self.entries.is_empty()

@@ -7,18 +7,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
-use kube::api::ListParams;
-use tokio::time::{Instant, sleep_until};
+use kube::api::{ListParams, WatchEvent};
+use tokio::time::Instant;
 
 use super::error::DrainError;
 use super::progress::Progress;
 use crate::name::NodeName;
 use crate::request::RETRY_FOR;
+use crate::watch::Watched;
 use crate::{Cluster, Error};
 
-/// Detaching an Azure disk takes 10 to 60 seconds.
+/// Interval of reads while the volumes cannot be watched. Detaching an Azure disk takes 10 to 60 seconds.
 const POLL: Duration = Duration::from_secs(2);
 
 impl Cluster {
@@ -32,7 +34,8 @@ impl Cluster {
         let (started, deadline) = (Instant::now(), Instant::now() + within);
         let mut known = BTreeSet::new();
         loop {
-            let volumes = self.volumes_of(node).await?;
+            let attached = self.volumes_of(node).await?;
+            let volumes = attached.names();
             if volumes.is_empty() {
                 return Ok(());
             }
@@ -44,12 +47,34 @@ impl Cluster {
                 progress(Progress::Attached(volumes.iter().cloned().collect()));
                 known = volumes;
             }
-            sleep_until((Instant::now() + POLL).min(deadline)).await;
+            self.until_detached(node, &attached, deadline).await?;
+        }
+    }
+
+    /// Waits until an attachment of the node is deleted or its volumes in use change, at most until `deadline`.
+    async fn until_detached(&self, node: &NodeName, attached: &Attached, deadline: Instant) -> Result<(), Error> {
+        let attachments: Api<VolumeAttachment> = Api::all(self.client.clone());
+        let (api, fields) = (self.nodes(), format!("metadata.name={node}"));
+        let (by_attachment, by_node) = (&attached.attachments, &attached.in_use);
+        let watched =
+            Watched { action: "watch VolumeAttachments", api: &attachments, fields: "", revision: &by_attachment.1 };
+        let is_deleted = |event: &WatchEvent<VolumeAttachment>| matches!(event, WatchEvent::Deleted(attachment) if attachment.spec.node_name == node.as_str());
+        let detached = self.wait_for_change(watched, is_deleted, POLL, deadline);
+        let action = format!("watch node `{node}`");
+        let watched = Watched { action: &action, api: &api, fields: &fields, revision: &by_node.1 };
+        let is_unmounted = |event: &WatchEvent<Node>| match event {
+            WatchEvent::Added(node) | WatchEvent::Modified(node) => in_use(node) != by_node.0,
+            _ => true,
+        };
+        let unmounted = self.wait_for_change(watched, is_unmounted, POLL, deadline);
+        tokio::select! {
+            done = detached => done,
+            done = unmounted => done,
         }
     }
 
     /// The volumes that are attached to a node or mounted on it.
-    async fn volumes_of(&self, node: &NodeName) -> Result<BTreeSet<String>, Error> {
+    async fn volumes_of(&self, node: &NodeName) -> Result<Attached, Error> {
         let attachments: Api<VolumeAttachment> = Api::all(self.client.clone());
         // The server has no field selector for the node.
         let of_node = |attachment: VolumeAttachment| {
@@ -58,12 +83,30 @@ impl Cluster {
             Ok(is_ours.then(|| attachment.spec.source.persistent_volume_name.unwrap_or(name)))
         };
         let every = ListParams::default();
-        let attached = self.list_all("list VolumeAttachments", &attachments, &every, of_node).await?;
+        let attachments = self.list_at("list VolumeAttachments", &attachments, &every, of_node).await?;
         let (api, action) = (self.nodes(), format!("get node `{node}`"));
         let read = self.retry(&action, Instant::now() + RETRY_FOR, || api.get_opt(node.as_str())).await?;
-        let in_use = read.and_then(|node| node.status).and_then(|status| status.volumes_in_use).unwrap_or_default();
-        Ok(attached.into_iter().chain(in_use.iter().map(|volume| short_name(volume).to_owned())).collect())
+        let revision = read.as_ref().and_then(|node| node.metadata.resource_version.clone()).unwrap_or_default();
+        Ok(Attached { attachments, in_use: (read.as_ref().map(in_use).unwrap_or_default(), revision) })
     }
+}
+
+/// The volumes of a node, with the revisions that they were read at.
+struct Attached {
+    attachments: (Vec<String>, String),
+    in_use: (Vec<String>, String),
+}
+
+impl Attached {
+    fn names(&self) -> BTreeSet<String> {
+        self.attachments.0.iter().chain(&self.in_use.0).cloned().collect()
+    }
+}
+
+/// The volumes that a node reports as mounted.
+fn in_use(node: &Node) -> Vec<String> {
+    let volumes = node.status.as_ref().and_then(|status| status.volumes_in_use.as_ref());
+    volumes.into_iter().flatten().map(|volume| short_name(volume).to_owned()).collect()
 }
 
 /// The last part of a volume's unique name (`kubernetes.io/csi/DRIVER^/subscriptions/…/disks/pvc-1`), which is the disk's name.

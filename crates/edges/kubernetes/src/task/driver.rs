@@ -14,14 +14,16 @@ use kiln_types::{CustomData, Inspection, Node, SecretBytes, ThawReport};
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::pod::{SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, TaskSpec, task_object_name};
 use crate::event::{EventKind, NodeEvent};
 use crate::name::{Namespace, Owner};
 use crate::request::RETRY_FOR;
+use crate::watch::Watched;
 use crate::{Cluster, Error};
 
+/// Interval of reads while a pod cannot be watched.
 const POLL: Duration = Duration::from_millis(500);
 /// Another run that inspects the same node removes the pod. If two runs keep doing that to each other, a third attempt does not help.
 const TRIES: u32 = 3;
@@ -164,6 +166,7 @@ impl TaskRun<'_> {
         loop {
             let pod = self.cluster.retry(&action, deadline, || objects.pods.get_opt(&objects.name)).await?;
             let Some(pod) = pod else { return Err(failed("it was removed by another process".to_owned())) };
+            let revision = pod.metadata.resource_version.unwrap_or_default();
             let status = pod.status.unwrap_or_default();
             match status.phase.as_deref() {
                 Some("Succeeded") => return Ok(()),
@@ -172,7 +175,7 @@ impl TaskRun<'_> {
                     let waited = self.within.as_secs();
                     return Err(failed(format!("it has not ended after {waited} s: {}", explain(&status))));
                 }
-                _ => sleep(POLL).await,
+                _ => objects.wait_for_change(&objects.pods, &revision, deadline).await?,
             }
         }
     }
@@ -295,7 +298,7 @@ impl TaskObjects {
     /// Deletes an object by uid until no object of its name exists.
     async fn gone<K>(&self, api: &Api<K>, deadline: Instant, params: DeleteParams) -> Result<(), Error>
     where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + 'static,
     {
         let kind = K::kind(&());
         let action = format!("remove {kind} `{}`", self.name);
@@ -316,7 +319,19 @@ impl TaskObjects {
             if Instant::now() >= deadline {
                 return Err(Error::Contended { action, attempts: 1 });
             }
-            sleep(POLL).await;
+            let revision = meta.resource_version.clone().unwrap_or_default();
+            self.wait_for_change(api, &revision, deadline).await?;
         }
+    }
+
+    /// Waits until the object changes, at most until `deadline`.
+    pub(super) async fn wait_for_change<K>(&self, api: &Api<K>, revision: &str, deadline: Instant) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + 'static,
+    {
+        let action = format!("watch {} `{}`", K::kind(&()), self.name);
+        let fields = format!("metadata.name={}", self.name);
+        let watched = Watched { action: &action, api, fields: &fields, revision };
+        self.cluster.wait_for_change(watched, |_| true, POLL, deadline).await
     }
 }

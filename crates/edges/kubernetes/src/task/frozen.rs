@@ -3,18 +3,13 @@
 //! Nothing is read from the node meanwhile: the log of a pod is on the frozen disk. kilnd leaves its report in memory, and the pod of
 //! [`Task::Thaw`] reads it afterwards.
 
-use std::time::Duration;
-
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kiln_types::FREEZE_WINDOW;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::driver::{Guard, TaskObjects, TaskRun, explain};
 use crate::Error;
-
-/// Poll interval while the node waits to be used: short, because its writes wait too.
-const POLL: Duration = Duration::from_millis(100);
 
 impl TaskRun<'_> {
     /// Does `work` from when the pod is Ready until it is deleted. Returns whether the pod was Ready until then. The pod is removed in any
@@ -41,6 +36,7 @@ impl TaskRun<'_> {
             if is_ready(&pod) {
                 break;
             }
+            let revision = pod.metadata.resource_version.unwrap_or_default();
             let status = pod.status.unwrap_or_default();
             match status.phase.as_deref() {
                 Some("Failed") => return Err(self.failed(format!("it failed: {}", explain(&status)))),
@@ -51,7 +47,7 @@ impl TaskRun<'_> {
                     let waited = self.within.as_secs();
                     return Err(self.failed(format!("it is not Ready after {waited} s: {}", explain(&status))));
                 }
-                _ => sleep(POLL).await,
+                _ => objects.wait_for_change(&objects.pods, &revision, deadline).await?,
             }
         }
         // What is left of the work then happens on a node that has thawed itself.

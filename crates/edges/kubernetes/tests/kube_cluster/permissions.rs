@@ -153,6 +153,22 @@ impl User {
         }
     }
 
+    /// Waits for a volume that is not detached.
+    async fn wait_attached(&self) -> Result<(), Error> {
+        let node = self.node("attached").await;
+        let source = json!({"persistentVolumeName": self.name});
+        let spec = json!({"attacher": "disk.csi.example", "nodeName": node.as_str(), "source": source});
+        let metadata = json!({"name": format!("{}-attached", self.name)});
+        self.real
+            .create(json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": metadata, "spec": spec}))
+            .await;
+        match self.cluster.wait_detached(&node, Duration::from_secs(2), &mut |_| {}).await {
+            Err(DrainError::Cluster(error)) => Err(error),
+            Err(DrainError::Attached { .. }) => Ok(()),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Does something that needs the permission.
     async fn use_permission(&self, permission: &Permission) -> Result<(), Error> {
         let owner = self.name.parse().unwrap();
@@ -174,6 +190,7 @@ impl User {
                 self.cluster.release(&node, &owner, HoldScope::ALL).await
             }
             ("pods", "list") => self.drain("listed", "replicated", force).await,
+            ("pods", "watch") => self.drain("watched", "replicated", force).await,
             ("pods/eviction", "create") => self.drain("evicted", "replicated", force).await,
             ("pods", "delete") if permission.scope == Scope::Cluster => {
                 self.drain("deleted", "replicated", Flags { disable_eviction: true, ..force }).await
@@ -186,6 +203,8 @@ impl User {
                     waited => Ok(waited.unwrap()),
                 }
             }
+            ("volumeattachments", "watch") => self.wait_attached().await,
+            ("services", "list") => self.cluster.has_load_balancers().await.map(drop),
             ("daemonsets", "get") => self.drain("orphan", "deleted DaemonSet", force).await,
             ("events", "create") => {
                 let node = self.cluster.node(&self.node("events").await).await?;

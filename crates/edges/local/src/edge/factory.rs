@@ -30,8 +30,8 @@ impl<P: MachineRunner> Factory for Local<P> {
         Ok(Vec::new())
     }
 
-    async fn linked(&self, _: &PoolName) -> Result<Vec<Linked>, Error> {
-        Ok(Vec::new())
+    async fn describe_linked(&self, pool: &PoolName) -> Result<(Pool, Vec<Linked>), Error> {
+        Ok((self.get_pool(pool).await?, Vec::new()))
     }
 
     async fn pools(&self) -> Result<Vec<Pool>, Error> {
@@ -54,12 +54,7 @@ impl<P: MachineRunner> Factory for Local<P> {
         self.get_disk(instance).await
     }
 
-    async fn set_protection(
-        &self,
-        pool: &PoolName,
-        instance: &Instance,
-        protection: Protection,
-    ) -> Result<Instance, Error> {
+    async fn set_protection(&self, pool: &PoolName, instance: &Instance, protection: Protection) -> Result<(), Error> {
         self.put_protection(pool, instance, protection).await
     }
 

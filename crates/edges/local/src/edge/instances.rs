@@ -89,7 +89,7 @@ impl<P: MachineRunner> Local<P> {
         pool: &PoolName,
         instance: &Instance,
         protection: Protection,
-    ) -> Result<Instance, Error> {
+    ) -> Result<(), Error> {
         let key = MachineKey::of_instance(pool, &instance.id);
         let seen = instance.revision.clone();
         self.locked(move |_, store| {
@@ -102,8 +102,7 @@ impl<P: MachineRunner> Local<P> {
             machine.revision += 1;
             store.put(&machine)
         })
-        .await?;
-        self.get_instance(pool, &instance.id).await
+        .await
     }
 
     pub(super) async fn stop_instance(

@@ -31,7 +31,7 @@ const LIFE: [(&str, Operation); 23] = [
     ("protect", |l| {
         Box::pin(async {
             let seen = l.describe_instance(&pool(), &id(0)).await?;
-            l.set_protection(&pool(), &seen, Protection::FULL).await.map(drop)
+            l.set_protection(&pool(), &seen, Protection::FULL).await
         })
     }),
     ("power off", |l| Box::pin(async { l.power_off(&pool(), &id(0), PowerDown::KeepHardware).await.map(drop) })),

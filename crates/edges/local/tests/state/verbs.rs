@@ -210,11 +210,16 @@ async fn change_based_on_an_older_revision_is_refused() {
     assert_eq!(setup.runner.on().len(), 3);
 
     let seen = local.describe_instance(&pool(), &id(0)).await.unwrap();
-    let protected = local.set_protection(&pool(), &seen, Protection::FULL).await.unwrap();
+    local.set_protection(&pool(), &seen, Protection::FULL).await.unwrap();
+    let protected = local.describe_instance(&pool(), &id(0)).await.unwrap();
     assert_eq!(protected.protection, Protection::FULL);
-    assert_eq!(local.set_protection(&pool(), &seen, Protection::FULL).await.unwrap(), protected);
+    local.set_protection(&pool(), &seen, Protection::FULL).await.unwrap();
+    assert_eq!(local.describe_instance(&pool(), &id(0)).await.unwrap(), protected);
     let stale = local.set_protection(&pool(), &seen, Protection::NONE).await.unwrap_err();
     assert!(stale.precondition(), "{stale}");
+    assert!(!local.restore_protection(&pool(), &id(0), "another machine", Protection::NONE).await.unwrap());
+    assert!(local.restore_protection(&pool(), &id(0), &seen.vm_id, Protection::NONE).await.unwrap());
+    assert_eq!(local.describe_instance(&pool(), &id(0)).await.unwrap().protection, Protection::NONE);
 }
 
 #[tokio::test]

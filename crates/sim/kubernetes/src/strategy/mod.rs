@@ -30,6 +30,7 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value, now: Timestamp) {
         ObjectKind::Secret => secret(object),
         ObjectKind::Budget => budget::prepare(object),
         ObjectKind::DaemonSet | ObjectKind::ReplicaSet => workload::prepare(resource, object),
+        ObjectKind::Service => service(object),
         // Only the attacher says whether the volume is attached.
         ObjectKind::VolumeAttachment => object["status"] = json!({"attached": false}),
         ObjectKind::ConfigMap | ObjectKind::Event | ObjectKind::NewEvent | ObjectKind::Lease => {}
@@ -128,7 +129,24 @@ fn check(resource: &Resource, object: &Value) -> Vec<FieldError> {
             .filter(|field| meta::text(object, &format!("/spec/{field}")).is_empty())
             .map(|field| FieldError::required(format!("spec.{field}"), ""))
             .collect(),
-        ObjectKind::Namespace | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Lease => Vec::new(),
+        ObjectKind::Service if object.pointer("/spec/ports").and_then(Value::as_array).is_none_or(Vec::is_empty) => {
+            vec![FieldError::required("spec.ports".to_owned(), "")]
+        }
+        ObjectKind::Namespace
+        | ObjectKind::ConfigMap
+        | ObjectKind::Secret
+        | ObjectKind::Lease
+        | ObjectKind::Service => Vec::new(),
+    }
+}
+
+/// Sets the defaults of a Service. No cluster IP is allocated.
+fn service(object: &mut Value) {
+    object["status"] = json!({"loadBalancer": {}});
+    for (field, value) in [("type", "ClusterIP"), ("sessionAffinity", "None")] {
+        if meta::text(object, &format!("/spec/{field}")).is_empty() {
+            object["spec"][field] = json!(value);
+        }
     }
 }
 

@@ -41,6 +41,15 @@ fn columns(object_kind: ObjectKind) -> &'static [Column] {
         ObjectKind::Namespace => &[NAME, ("Status", "string", false), AGE],
         ObjectKind::ConfigMap => &[NAME, ("Data", "string", false), AGE],
         ObjectKind::Secret => &[NAME, ("Type", "string", false), ("Data", "string", false), AGE],
+        ObjectKind::Service => &[
+            NAME,
+            ("Type", "string", false),
+            ("Cluster-IP", "string", false),
+            ("External-IP", "string", false),
+            ("Port(s)", "string", false),
+            AGE,
+            ("Selector", "string", true),
+        ],
         ObjectKind::Lease => &[NAME, ("Holder", "string", false), AGE],
         ObjectKind::VolumeAttachment => &[
             NAME,
@@ -110,6 +119,17 @@ pub(super) fn cells(object_kind: ObjectKind, object: &Value, now: Timestamp) -> 
         ObjectKind::Namespace => vec![name, json!(text("/status/phase")), age_cell],
         ObjectKind::ConfigMap => vec![name, json!(size(&["/data", "/binaryData"])), age_cell],
         ObjectKind::Secret => vec![name, json!(text("/type")), json!(size(&["/data"])), age_cell],
+        ObjectKind::Service => {
+            let ports = object.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten();
+            let ports: Vec<String> = ports
+                .map(|port| {
+                    let protocol = Some(meta::text(port, "/protocol")).filter(|text| !text.is_empty()).unwrap_or("TCP");
+                    format!("{}/{protocol}", port["port"])
+                })
+                .collect();
+            let none = || json!("<none>");
+            vec![name, json!(text("/spec/type")), none(), none(), json!(ports.join(",")), age_cell, none()]
+        }
         ObjectKind::Lease => vec![name, json!(text("/spec/holderIdentity")), age_cell],
         ObjectKind::VolumeAttachment => vec![
             name,

@@ -41,7 +41,22 @@ impl World {
             Some(Fault::ServerError) => return refused(ErrorClass::Transient, "500 InternalServerError"),
             Some(Fault::Permission) => return refused(ErrorClass::Permission, "403 AuthorizationFailed"),
             Some(Fault::Capacity) => return refused(ErrorClass::Capacity, "AllocationFailed"),
-            Some(Fault::NoEffect) => return Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, None))),
+            // The response has the tags, and a deletion ends when the resource is gone.
+            Some(Fault::NoEffect) if matches!(action, Action::TagPool { .. }) => {
+                return refused(ErrorClass::Transient, "the tags have not changed");
+            }
+            Some(Fault::NoEffect) => {
+                let is_deletion = matches!(
+                    action,
+                    Action::DeleteSnapshot
+                        | Action::DeleteCanary
+                        | Action::DeleteVersion(_)
+                        | Action::RemoveExtension(_)
+                );
+                let message = "the resource still exists".to_owned();
+                let lost = Failure { code: "OperationLost".to_owned(), message, class: ErrorClass::Transient };
+                return Ok(Some(self.begin(std::time::Duration::ZERO, Effect::Nothing, is_deletion.then_some(lost))));
+            }
             _ => {}
         }
         self.acts.push(format!("{step} {name}"));
@@ -130,6 +145,13 @@ impl World {
                 if instance.revision != Some(Revision::new(format!("i{}", donor.etag))) {
                     return refused(ErrorClass::Precondition, "412 PreconditionFailed");
                 }
+                (donor.protection, donor.etag) = (*protection, donor.etag + 1);
+                Ok(None)
+            }
+            Action::RestoreProtection(protection) => {
+                let Some(donor) = self.machines.get_mut(&DONOR) else {
+                    return refused(ErrorClass::NotFound, "no such instance");
+                };
                 (donor.protection, donor.etag) = (*protection, donor.etag + 1);
                 Ok(None)
             }
