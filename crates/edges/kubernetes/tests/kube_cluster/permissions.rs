@@ -183,7 +183,10 @@ impl User {
                 let node = self.node("volumes").await;
                 match self.cluster.wait_detached(&node, LONG, &mut |_| {}).await {
                     Err(DrainError::Cluster(error)) => Err(error),
-                    waited => Ok(waited.unwrap()),
+                    waited => {
+                        waited.unwrap();
+                        Ok(())
+                    }
                 }
             }
             ("daemonsets", "get") => self.drain("orphan", "deleted DaemonSet", force).await,
