@@ -52,11 +52,11 @@ async fn repair_one<F: Factory>(context: &Context<F>, pool: &PoolName, apply: bo
     let store: JournalStore<Box<RawValue>> =
         JournalStore::new(&context.cluster, &context.namespace, pool, context.new_owner());
     let mut journal = store.load().await?;
-    let outline = |(index, line): (usize, &Box<RawValue>)| {
+    let outline = |(index, line): (usize, &RawValue)| {
         let unknown = || Error::JournalEntry { journal: store.to_string(), entry: index + 1 };
         Outline::parse(line.get()).ok_or_else(unknown)
     };
-    let outlines = journal.entries().iter().enumerate().map(outline).collect::<Result<Vec<_>, _>>()?;
+    let outlines = journal.entries().iter().map(Box::as_ref).enumerate().map(outline).collect::<Result<Vec<_>, _>>()?;
     let compaction = Compaction::new(&outlines, JOURNAL_BUDGET);
     if apply {
         let kept = compaction.apply(journal.entries().to_vec());

@@ -69,7 +69,7 @@ pub struct Plan {
     /// Secrets on the donor's disk.
     pub secrets: Vec<ClonedSecret>,
     pub cost: Option<StorageCost>,
-    /// Every consent, given or not.
+    /// Every consent that a run of this kind can need, given or not.
     pub consents: Vec<PlannedConsent>,
     #[serde(flatten)]
     pub preflight: PreflightReport,
@@ -125,7 +125,11 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         steps,
         secrets: inspection.map(|inspection| cloned_secrets(inspection, join(&input))).unwrap_or_default(),
         cost,
-        consents: Consent::ALL.map(|consent| PlannedConsent::new(consent, options)).into(),
+        consents: Consent::ALL
+            .into_iter()
+            .filter(|consent| consent.applies(options))
+            .map(|consent| PlannedConsent::new(consent, options))
+            .collect(),
         preflight: check(preflight),
     }
 }

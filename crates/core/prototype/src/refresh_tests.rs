@@ -353,7 +353,9 @@ proptest! {
         let scaled_in = rounds.iter().flat_map(|(all, _)| all).any(|one| matches!(one, Disturbance::ScaleIn(_)));
         let mut ended = false;
         for (round, (disturbances, drain_fails)) in rounds.into_iter().chain(quiet).enumerate() {
-            disturbances.into_iter().for_each(|one| world.disturb(one));
+            for one in disturbances {
+                world.disturb(one);
+            }
             if round >= disturbed {
                 world.nodes.iter_mut().for_each(|node| (node.readiness, node.cordoned) = (Readiness::Ready, false));
             }

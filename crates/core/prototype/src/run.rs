@@ -35,8 +35,11 @@ pub struct RunOptions {
     /// Accept that the donor is its pool's only node.
     pub allow_empty_pool: bool,
     /// Accept that AKS or Cluster API owns the pool.
+    // Like every field here with a default, newer than the first journals of schema 2: they lack it, so it is not written unless set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_managed_pool: bool,
     /// Accept a donor with the packages of a rejected version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_rejected_patch: bool,
     /// Accept that the original recipe cannot be saved.
     pub no_original: bool,
@@ -68,7 +71,6 @@ pub struct RunOptions {
     /// Deallocate the donor instead of only stopping it.
     pub deallocate: bool,
     /// Copy the disk of the running donor while its file systems are frozen, instead of draining and stopping it.
-    // Not written if it is not set, as in journals from before this option.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
     /// Replace a version of today that is not in use.

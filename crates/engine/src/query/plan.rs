@@ -74,7 +74,7 @@ pub async fn plan<F: Factory>(context: &Context<F>, request: &RunRequest, inspec
             versions,
             contents: &[],
             original: &if facts.definitions.is_empty() { OriginalState::CanBeSaved } else { OriginalState::Saved },
-            canary_secrets: facts.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
+            canary_secrets: facts.canary_secrets.as_ref().copied().map_err(String::as_str),
             own_node: None,
             own_run: None,
             kamino_jobs: &[],

@@ -141,9 +141,10 @@ impl<F: Factory> Refresher<'_, F> {
                 }
                 RefreshDecision::Refuse { missing } => return Err(refused(&missing)),
                 RefreshDecision::Wait { reason } => reason,
-                RefreshDecision::Batch(batch) => match self.obstacle(&batch).await? {
-                    Some(reason) => reason,
-                    None => {
+                RefreshDecision::Batch(batch) => {
+                    if let Some(reason) = self.obstacle(&batch).await? {
+                        reason
+                    } else {
                         observer.forget_azure();
                         if self.change(&observation, &batch, &mut observer).await? {
                             awaited.clear();
@@ -154,7 +155,7 @@ impl<F: Factory> Refresher<'_, F> {
                         }
                         "the scale set, which others are changing".to_owned()
                     }
-                },
+                }
             };
             if reason != awaited {
                 self.note(format!("waiting for {reason}")).await;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kiln_kubernetes::{OriginalRecipe, OriginalStore};
-use kiln_prototype::journal::Run;
+use kiln_prototype::journal::{Outcome, Run};
 use kiln_prototype::latest::describe_image;
 use kiln_prototype::rollback::{
     RecipeTarget, RollbackInput, RollbackPlan, RollbackRequest, RollbackTarget, RollbackWrite, plan_rollback,
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::event::RunEventKind;
 use crate::pools::PoolReading;
-use crate::run::{PoolSession, RunEnd};
+use crate::run::{PoolSession, RunEnd, RunReport};
 use crate::{Context, Error};
 
 /// Poll interval while the cloud includes a version.
@@ -104,6 +104,10 @@ async fn perform<F: Factory>(
         None => None,
         Some(run) => {
             let (released, end) = match Box::pin(session.resume()).await {
+                // Only its holds were left to release. New nodes no longer get the version that its end names.
+                Ok(RunReport { end: RunEnd::Closed(Outcome::Completed { .. }), .. }) => {
+                    (true, "completed before the rollback".to_owned())
+                }
                 Ok(report) => (matches!(report.end, RunEnd::Closed(_)), report.end.to_string()),
                 Err(error) => (false, to_line(&error)),
             };

@@ -132,7 +132,7 @@ impl PreflightFacts {
             versions: &self.versions,
             contents: &surroundings.contents,
             original: &original,
-            canary_secrets: self.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
+            canary_secrets: self.canary_secrets.as_ref().copied().map_err(String::as_str),
             own_node: context.own_node.as_ref().map(NodeName::as_str),
             own_run: Some(run.as_str()),
             kamino_jobs: &surroundings.kamino_jobs,

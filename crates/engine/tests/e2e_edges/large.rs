@@ -8,14 +8,13 @@ use kiln_engine::{AutoRequest, PARALLEL, PoolOutcome, RefreshRequest, RunEnd, Ru
 use kiln_prototype::donor::DonorRules;
 use kiln_prototype::journal::Outcome;
 use kiln_prototype::refresh::Budget;
-use kiln_prototype::run::RunOptions;
 use kiln_sim_azure::Speed;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
 use crate::life::Events;
-use crate::world::{POOL, WorldBuilder, pool_name};
+use crate::world::{POOL, WorldBuilder, options, pool_name};
 
 #[tokio::test(start_paused = true)]
 async fn nodes_with_letters_in_their_number_become_donors_and_are_drained_before_they_are_replaced() {
@@ -32,7 +31,7 @@ async fn nodes_with_letters_in_their_number_become_donors_and_are_drained_before
     let request = AutoRequest {
         pools: Vec::new(),
         rules,
-        options: RunOptions::default(),
+        options: options(),
         dry_run: false,
         max_skipped_nights: 14,
         parallel: PARALLEL,

@@ -139,8 +139,8 @@ fn start(
 #[tokio::test(start_paused = true)]
 async fn nodes_with_letters_in_their_numbers_are_drained_before_they_are_deleted() {
     let world = outdated(WorldBuilder::quick().pool(|pool| pool.capacity = 12)).await;
-    let instances = world.azure().instances(&pool_name()).await.unwrap();
-    assert!(instances.iter().any(|instance| instance.node_name.ends_with("00000B")), "{instances:?}");
+    let machines = world.machines();
+    assert!(machines.iter().any(|machine| machine.computer_name.ends_with("00000B")), "{machines:?}");
     let (notes, refreshing) = start(&world, budget(0, 4));
     let report = refreshing.await.unwrap().unwrap();
     assert_eq!(report.replaced.len(), 12, "{report}");

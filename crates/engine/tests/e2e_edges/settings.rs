@@ -45,7 +45,8 @@ async fn roll_back(world: &World, protected_settings: ProtectedSettings) -> Resu
     Box::pin(rollback(&world.quiet(), Some(&pool_name()), &request, false)).await.map(drop)
 }
 
-fn given() -> ProtectedSettings {
+/// The protected settings of the pool's script.
+pub(crate) fn given() -> ProtectedSettings {
     ProtectedSettings::parse(&json!({"vmssCSE": {"commandToExecute": COMMAND}}).to_string()).unwrap()
 }
 

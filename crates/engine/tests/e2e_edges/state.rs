@@ -92,9 +92,12 @@ impl World {
             .filter_map(|s| s.metadata.name)
             .collect();
         leftovers.extend(secrets.iter().filter(|name| inspections(name)).cloned());
+        // Azure gives the order in the list no meaning.
+        let mut extensions: Vec<String> = pool.recipe.extensions.into_iter().map(|extension| extension.name).collect();
+        extensions.sort();
         State {
             image: pool.recipe.image,
-            extensions: pool.recipe.extensions.into_iter().map(|extension| extension.name).collect(),
+            extensions,
             tags: pool.tags.into_iter().collect(),
             capacity: pool.capacity,
             versions: versions.into_iter().map(|v| (v.number.to_string(), v.state, v.excluded)).collect(),

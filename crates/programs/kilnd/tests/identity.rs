@@ -170,7 +170,9 @@ fn clone_of_a_kubeadm_node_has_no_trace_that_kubeadm_refuses() {
         "users:\n- user:\n    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n",
     );
     let traces = ["/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env"];
-    traces.iter().for_each(|path| donor.write(path, "of the donor"));
+    for path in traces {
+        donor.write(path, "of the donor");
+    }
     donor.write("/etc/kubernetes/manifests/proxy.yaml", "kept");
     let clone = clone_of(&donor, ONE);
     for gone in traces.iter().chain(&["/etc/kubernetes/kubelet.conf"]) {

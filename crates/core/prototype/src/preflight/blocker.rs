@@ -51,6 +51,11 @@ impl Consent {
         }
     }
 
+    /// Whether a run with these options can need the consent. With `--live` the donor's pods stay where they are.
+    pub fn applies(self, options: &RunOptions) -> bool {
+        !(options.live && matches!(self, Self::ForcedPods | Self::EmptyPool))
+    }
+
     /// Whether a run's options include the consent.
     pub fn is_given(self, options: &RunOptions) -> bool {
         match self {

@@ -68,7 +68,7 @@ fn report(change: impl FnOnce(&mut World)) -> PreflightReport {
         versions: &world.versions,
         contents: &world.contents,
         original: &world.original,
-        canary_secrets: world.canary_secrets.as_ref().map(|()| ()).map_err(String::as_str),
+        canary_secrets: world.canary_secrets.as_ref().copied().map_err(String::as_str),
         own_node: Some(&world.own_node),
         own_run: Some("r9"),
         kamino_jobs: &world.kamino,

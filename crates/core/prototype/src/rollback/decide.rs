@@ -89,18 +89,22 @@ pub fn plan_rollback(request: &RollbackRequest, input: RollbackInput<'_>) -> Res
     let mut interrupted = still_usable(&known, input);
     interrupted.extend(served.iter().filter(|served| pinned && known.contains(served)).cloned());
 
+    // The run of a pinned pool includes its version before it points the recipe at it. A version that stayed included would be used by the
+    // next run.
+    let mut current = still_usable(&input.open_run.into_iter().cloned().collect(), input);
+    current.extend(served.clone());
+
     let mut marks = Tags::new();
     let (rejected, target): (BTreeSet<VersionNumber>, Target<'_>) = match &request.to {
         RollbackTarget::Previous => {
             // A pause that has ended belongs to an earlier rollback; this one is about a newer version.
             let today = Offset::UTC.to_datetime(request.at).date();
-            let rejected = match (earlier.filter(|pause| pause.is_active(today)), &served) {
-                (Some(pause), _) if interrupted.is_empty() => {
+            let rejected = match earlier.filter(|pause| pause.is_active(today)) {
+                Some(pause) if interrupted.is_empty() => {
                     return Err(Error::AlreadyRolledBack { pause: pause.to_string() });
                 }
-                (Some(_), _) => interrupted,
-                (None, Some(served)) => BTreeSet::from([served.clone()]),
-                (None, None) => BTreeSet::new(),
+                Some(_) => interrupted,
+                None => current,
             };
             let lowest = rejected.first();
             let before = versions.iter().filter(usable).filter(|version| {
@@ -137,7 +141,7 @@ pub fn plan_rollback(request: &RollbackRequest, input: RollbackInput<'_>) -> Res
         {
             (interrupted, Target::Original)
         }
-        RollbackTarget::Original => (served.iter().cloned().collect(), Target::Original),
+        RollbackTarget::Original => (current, Target::Original),
     };
 
     if request.delete {

@@ -174,7 +174,7 @@ fn ordinary_run_writes_a_few_kilobytes() {
 /// A handle as Azure's are: signed URLs of 3,045 to 3,288 characters, one or two of them.
 fn handle(seed: usize) -> OperationHandle {
     let url = |number: usize| "u".repeat(3_045 + number * 37 % 244);
-    let urls: Vec<String> = (0..1 + seed % 2).map(|number| url(seed + number)).collect();
+    let urls: Vec<String> = (0..=seed % 2).map(|number| url(seed + number)).collect();
     OperationHandle::new(format!("{{\"kind\":\"write\",\"urls\":{urls:?}}}"))
 }
 
@@ -237,7 +237,9 @@ fn journal_of_400_runs_with_handles_of_azures_size_stays_under_half_of_the_limit
     let mut journal = Compacted::default();
     for night in 0..400 {
         if night % 40 == 39 {
-            run_of_a_night(night).into_iter().for_each(|entry| journal.write([entry]));
+            for entry in run_of_a_night(night) {
+                journal.write([entry]);
+            }
         } else {
             journal.write(run_of_a_night(night));
         }
@@ -274,7 +276,7 @@ fn handle_is_dropped_when_its_step_ends_and_kept_while_it_runs() {
     }
 }
 
-/// A CronJob resumes a run every night, and its release fails every night.
+/// A `CronJob` resumes a run every night, and its release fails every night.
 #[test]
 fn run_that_is_resumed_for_a_year_fits_into_the_journal_and_keeps_its_state() {
     let scenario = Scenario::first();

@@ -61,7 +61,7 @@ impl Scenario {
             variant("a run without a canary", Self::second(), |options| options.canary = false),
             variant("a run with new nodes", Self::second(), |options| options.new_nodes = 2),
             variant("a run whose clones run the recipe", Self::first(), |options| {
-                options.join = Some(JoinMode::Recipe)
+                options.join = Some(JoinMode::Recipe);
             }),
             Self { name: "a run with a donor that was held before", held_before: true, ..Self::first() },
         ]

@@ -129,6 +129,8 @@ fn kamino_values() -> Vec<Row> {
 fn kiln_values() -> Vec<Row> {
     vec![
         row(sets::update, "kiln.canary", json!(false), Words("--no-canary")),
+        row(sets::update, "kiln.join", json!("recipe"), Words("--join recipe")),
+        row(sets::update, "kiln.canarySecret", json!("pool-secrets"), Words("--canary-secret pool-secrets")),
         row(sets::update, "kiln.pin", json!(true), Words("--pin")),
         row(sets::update, "kiln.deallocate", json!(true), Words("--deallocate")),
         row(sets::update, "kiln.live", json!(true), Words("--live")),

@@ -21,6 +21,7 @@ pub(crate) struct Template {
     zones: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
     tags: Tags,
+    #[serde(default, deserialize_with = "or_default")]
     sku: Sku,
     plan: Option<Value>,
     identity: Option<Identity>,

@@ -167,6 +167,24 @@ fn list(body: &Value) -> Value {
     json!({ "value": [body] })
 }
 
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The backend pools of a scale set, by id. kiln reads their load balancers before it creates a canary.
+fn backend_pools(scale_set: &Value) -> Vec<&str> {
+    let network = &scale_set["properties"]["virtualMachineProfile"]["networkProfile"];
+    let addresses = items(&network["networkInterfaceConfigurations"])
+        .flat_map(|interface| items(&interface["properties"]["ipConfigurations"]));
+    let pools = addresses.flat_map(|address| items(&address["properties"]["loadBalancerBackendAddressPools"]));
+    pools.filter_map(|pool| pool["id"].as_str()).collect()
+}
+
+/// A load balancer with an outbound rule for a backend pool. The recordings have none.
+fn outbound_balancer(pool: &str) -> Value {
+    json!({"properties": {"outboundRules": [{"properties": {"backendAddressPool": {"id": pool}}}]}})
+}
+
 /// Reads an answer in all the ways in which kiln reads answers of this kind.
 async fn read(answer: &Answer) -> Result<(), Error> {
     let Answer { kind, path, status, body, .. } = answer;
@@ -188,7 +206,14 @@ async fn read(answer: &Answer) -> Result<(), Error> {
                     tags: Tags::new(),
                     bootstrap: None,
                 };
-                client(&["GET", "PUT"], 200, body).create_canary(&canary).await?;
+                let balancers = backend_pools(body).into_iter().map(|pool| {
+                    let balancer = pool.split("/backendAddressPools/").next().unwrap();
+                    on("GET", balancer).answers(200, &outbound_balancer(pool))
+                });
+                let first = std::iter::once(on("GET", "").answers(200, body));
+                let script = Script::new(first.chain(balancers).chain([on("PUT", "").answers(200, body)]));
+                azure(&script).create_canary(&canary).await?;
+                script.assert_finished();
             }
         }
         Kind::ScaleSets => drop(get().pools().await?),

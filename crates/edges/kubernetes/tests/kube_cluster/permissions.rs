@@ -200,7 +200,10 @@ impl User {
                 let node = self.node("volumes").await;
                 match self.cluster.wait_detached(&node, LONG, &mut |_| {}).await {
                     Err(DrainError::Cluster(error)) => Err(error),
-                    waited => Ok(waited.unwrap()),
+                    waited => {
+                        waited.unwrap();
+                        Ok(())
+                    }
                 }
             }
             ("volumeattachments", "watch") => self.wait_attached().await,

@@ -21,7 +21,7 @@ const ARGUMENTS: [&str; 4] = [
 ];
 
 /// Masks the kernel settings that the kubelet writes, which are the host's; then starts everything.
-const START: &str = r#"
+const START: &str = r"
 set -e
 for path in kernel/keys/root_maxbytes kernel/keys/root_maxkeys kernel/panic kernel/panic_on_oops vm/overcommit_memory vm/panic_on_oom; do
     copy=/run/$(basename $path)
@@ -34,7 +34,7 @@ mkdir -p /run/manifests
 systemctl restart containerd
 ctr --namespace k8s.io images import /usr/share/images.tar
 systemd-run --unit=kubelet /usr/bin/kubelet --config=/etc/kubelet.json --hostname-override=node
-"#;
+";
 
 const CONTAINERD: &str = r#"version = 2
 oom_score = 0

@@ -11,13 +11,14 @@ struct World {
     versions: Vec<ImageVersion>,
     instances: Vec<Instance>,
     original_saved: bool,
+    open_run: Option<VersionNumber>,
 }
 
 fn world(versions: &[&str]) -> World {
     let mut pool = pool();
     pool.recipe.image = ImageSource::Definition(definition_name());
     let versions = versions.iter().map(|text| version(text)).collect();
-    World { pool, definition: definition(), versions, instances: Vec::new(), original_saved: true }
+    World { pool, definition: definition(), versions, instances: Vec::new(), original_saved: true, open_run: None }
 }
 
 impl World {
@@ -30,7 +31,7 @@ impl World {
                 versions: &self.versions,
                 instances: &self.instances,
                 original_saved: self.original_saved,
-                open_run: None,
+                open_run: self.open_run.as_ref(),
             },
         )
     }
@@ -192,6 +193,22 @@ fn pinned_recipe_is_pointed_at_the_previous_version() {
     assert_eq!(plan.writes[1], RollbackWrite::Recipe(RecipeTarget::Version(number("2026.11.08"))));
     world.write(&plan, 9);
     assert_eq!(world.new_nodes(), NewNodes::Pinned(number("2026.11.08")));
+}
+
+#[test]
+fn version_that_an_open_run_included_is_rejected_even_if_the_recipe_is_pinned_to_another() {
+    for target in [RollbackTarget::Previous, RollbackTarget::Original] {
+        let mut world = world(&["2026.11.01", "2026.11.08", "2026.11.15"]);
+        world.pool.recipe.image = exact("2026.11.08");
+        world.open_run = Some(number("2026.11.15"));
+        let plan = world.plan(&request(target)).unwrap();
+        assert_eq!(plan.rejected, [number("2026.11.08"), number("2026.11.15")]);
+        // It is not yet included: there is nothing to exclude.
+        world.version(&number("2026.11.15")).excluded = true;
+        let plan = world.plan(&request(RollbackTarget::Previous)).unwrap();
+        assert_eq!(plan.rejected, [number("2026.11.08")]);
+        assert_eq!(plan.new_nodes_get, "2026.11.01");
+    }
 }
 
 #[test]
