@@ -27,7 +27,7 @@ pub enum Error {
     NoOpenRun(PoolName),
     #[error("run {run} holds node `{node}` and is open")]
     HeldByOpenRun { node: NodeName, run: String },
-    #[error("the open run on pool `{pool}` has its gallery in {}, not in {}", place(recorded), place(given))]
+    #[error("the open run on pool `{pool}` has its gallery in {}, not in {}", place(recorded.as_ref()), place(given.as_ref()))]
     OtherGallery { pool: PoolName, recorded: Option<String>, given: Option<String> },
     #[error("node `{node}` is not an instance of a scale set")]
     NotInPool { node: NodeName, source: BadName },
@@ -62,8 +62,8 @@ pub enum Error {
     Refresh(String),
 }
 
-fn place(scope: &Option<String>) -> String {
-    scope.as_ref().map_or_else(|| "the pool's resource group".to_owned(), |scope| format!("`{scope}`"))
+fn place(scope: Option<&String>) -> String {
+    scope.map_or_else(|| "the pool's resource group".to_owned(), |scope| format!("`{scope}`"))
 }
 
 impl Error {

@@ -83,9 +83,9 @@ fn pod_name(canary: &CanaryName) -> String {
 
 /// The result of a pod, from its status.
 fn result(status: &PodStatus) -> SmokeTest {
-    let states = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let failed = |state: &ContainerState| state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0);
-    let has_failed = states.filter_map(|container| container.state.as_ref()).any(failed);
+    let has_failed = containers.filter_map(|container| container.state.as_ref()).any(failed);
     match status.phase.as_deref() {
         Some("Succeeded") => SmokeTest::Succeeded,
         Some("Failed") if has_failed => SmokeTest::Failed(explain(status)),
