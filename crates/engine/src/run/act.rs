@@ -101,6 +101,7 @@ impl<F: Factory> Runner<'_, F> {
             Action::DeleteSnapshot => accepted(factory.delete_snapshot(&header.snapshot).await),
             Action::Publish(publication) => accepted(factory.publish(publication).await),
             Action::CreateCanary(canary) => self.create_canary(canary).await,
+            Action::DeleteCanary if self.created_canary => accepted(factory.delete_own_canary(&header.canary).await),
             Action::DeleteCanary => accepted(factory.delete_canary(&header.canary).await),
             Action::TagDefinition { definition, tags } => accepted(factory.tag_definition(definition, tags).await),
             Action::Include(number) => accepted(factory.set_excluded(definition, number, false).await),
@@ -121,7 +122,9 @@ impl<F: Factory> Runner<'_, F> {
             })?;
             canary.bootstrap = Some(read.map_err(|missing| StepFailure::new(ErrorClass::Refused, missing))?);
         }
-        accepted(self.context.factory.create_canary(&canary).await)
+        let created = accepted(self.context.factory.create_canary(&canary).await);
+        self.created_canary |= created.is_ok();
+        created
     }
 
     async fn hold_node(&mut self) -> Acted {
