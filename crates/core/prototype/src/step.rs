@@ -159,8 +159,8 @@ impl Step {
     ///
     /// - whose effect cannot be read back, or is in the response (the tags of a scale set);
     /// - whose effect the edge has seen itself: a deletion succeeds only if the resource is gone;
-    /// - whose effect a later step needs and reads: the snapshot step checks that the donor was off all the time, the step that awaits the
-    ///   donor starts it again if it is off, and the canary's node has to become Ready.
+    /// - whose effect the next step needs and reads: the step that awaits the donor starts it again if it is off, and the step that awaits the
+    ///   canary creates it again if it does not exist.
     pub fn trusts_response(self) -> bool {
         matches!(
             self,
@@ -171,7 +171,6 @@ impl Step {
                 | Protect
                 | Drain
                 | FirstBoot
-                | PowerOff
                 | Thaw
                 | Start
                 | Unprotect

@@ -229,6 +229,14 @@ pub trait Factory: Send + Sync {
     /// Creates a canary.
     fn create_canary(&self, canary: &Canary) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
+    /// Deletes a canary that the calling process has created itself.
+    fn delete_own_canary(
+        &self,
+        canary: &CanaryName,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send {
+        self.delete_canary(canary)
+    }
+
     /// Deletes a canary with its instance.
     fn delete_canary(&self, canary: &CanaryName) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 

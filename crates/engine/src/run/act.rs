@@ -107,7 +107,11 @@ impl<F: Factory> Runner<'_, F> {
                     let deleted = self.context.cluster.delete_smoke_test(&self.context.namespace, &header.canary).await;
                     deleted.map_err(|error| cluster_failure(&error))?;
                 }
-                accepted(factory.delete_canary(&header.canary).await)
+                if self.created_canary {
+                    accepted(factory.delete_own_canary(&header.canary).await)
+                } else {
+                    accepted(factory.delete_canary(&header.canary).await)
+                }
             }
             Action::TagDefinition { definition, tags } => accepted(factory.tag_definition(definition, tags).await),
             Action::Include(number) => accepted(factory.set_excluded(definition, number, false).await),
@@ -128,7 +132,9 @@ impl<F: Factory> Runner<'_, F> {
             })?;
             canary.bootstrap = Some(read.map_err(|missing| StepFailure::new(ErrorClass::Refused, missing))?);
         }
-        accepted(self.context.factory.create_canary(&canary).await)
+        let created = accepted(self.context.factory.create_canary(&canary).await);
+        self.created_canary |= created.is_ok();
+        created
     }
 
     /// Creates the pod that tests the canary, on its node.

@@ -100,6 +100,8 @@ struct Runner<'a, F> {
     inspection: Option<Inspection>,
     /// The canary's node, once its instance exists.
     canary: Option<CanaryNode>,
+    /// Whether this process has created the canary.
+    created_canary: bool,
     notes: Vec<String>,
 }
 

@@ -171,6 +171,7 @@ impl<'a, F: Factory> PoolSession<'a, F> {
             observed,
             inspection,
             canary: None,
+            created_canary: false,
             notes: Vec::new(),
         }
     }

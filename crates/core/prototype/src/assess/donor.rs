@@ -90,18 +90,12 @@ pub(super) fn snapshot(run: &Run, observed: &Observed) -> Assessed {
             Provisioning::Failed | Provisioning::Canceled => Ok(Assessment::act(Action::DeleteSnapshot)),
         };
     }
-    // A snapshot of a donor that was not off is deleted afterwards.
-    if !is_uninterrupted(run, Step::Snapshot) {
-        let instance = match donor(run, observed.instance()?) {
-            Ok(instance) => instance,
-            Err(failure) => return Ok(Assessment::Fail(failure)),
-        };
-        if !is_off(instance) {
-            return refuse(format!(
-                "`{}` was started by someone else before its disk was copied",
-                run.header.donor.node
-            ));
-        }
+    let instance = match donor(run, observed.instance()?) {
+        Ok(instance) => instance,
+        Err(failure) => return Ok(Assessment::Fail(failure)),
+    };
+    if !is_off(instance) {
+        return refuse(format!("`{}` was started by someone else before its disk was copied", run.header.donor.node));
     }
     Ok(Assessment::act(Action::Snapshot(request(run))))
 }

@@ -101,23 +101,24 @@ pub(super) fn delete_snapshot(run: &Run, observed: &Observed) -> Assessed {
     })
 }
 
+fn new_canary(run: &Run) -> Assessment {
+    let mut tags = users_tags(&run.header.options.tags);
+    tags.insert(CLAIM_TAG.to_owned(), run.id.to_string());
+    Assessment::act(Action::CreateCanary(Canary {
+        name: run.header.canary.clone(),
+        pool: run.header.pool.clone(),
+        definition: run.header.definition.name.clone(),
+        number: run.header.version.clone(),
+        size: run.header.options.canary_size.clone(),
+        zone: run.header.options.canary_zone.clone(),
+        // The engine fills in the secrets, which no decision needs.
+        bootstrap: (run.header.join == JoinMode::Recipe).then(CanaryBootstrap::default),
+        custom_data: None,
+        tags,
+    }))
+}
+
 pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
-    let create = || {
-        let mut tags = users_tags(&run.header.options.tags);
-        tags.insert(CLAIM_TAG.to_owned(), run.id.to_string());
-        Assessment::act(Action::CreateCanary(Canary {
-            name: run.header.canary.clone(),
-            pool: run.header.pool.clone(),
-            definition: run.header.definition.name.clone(),
-            number: run.header.version.clone(),
-            size: run.header.options.canary_size.clone(),
-            zone: run.header.options.canary_zone.clone(),
-            // The engine fills in the secrets, which no decision needs.
-            bootstrap: (run.header.join == JoinMode::Recipe).then(CanaryBootstrap::default),
-            custom_data: None,
-            tags,
-        }))
-    };
     // An earlier run of today may have included its version already.
     if run.route() == Route::FromVersion
         && own_version(run, observed.versions()?).is_some_and(|version| !version.excluded)
@@ -126,7 +127,7 @@ pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
     }
     // The canary is named after the run, so no other run can have created it.
     if is_uninterrupted(run, Step::CreateCanary) {
-        return Ok(create());
+        return Ok(new_canary(run));
     }
     Ok(match observed.canary()? {
         Some(canary) if canary.deleting => Assessment::poll("an earlier canary is being deleted"),
@@ -135,12 +136,16 @@ pub(super) fn create_canary(run: &Run, observed: &Observed) -> Assessed {
             Assessment::Act(Action::DeleteCanary, Some(Memo::Target(run.header.canary.to_string())))
         }
         Some(_) => Assessment::done(),
-        None => create(),
+        None => new_canary(run),
     })
 }
 
 pub(super) fn await_canary(run: &Run, observed: &Observed) -> Assessed {
     let Some(canary) = observed.canary()? else {
+        // Azure may have reported a creation that had no effect. A canary that is missing again was deleted.
+        if !run.is_begun(Step::AwaitCanary) {
+            return Ok(new_canary(run));
+        }
         let message = not_proven(&run.header.version, "its canary was deleted by someone else before it became Ready");
         return Ok(Assessment::fail(ErrorClass::NotFound, message));
     };

@@ -186,25 +186,12 @@ fn deletion_without_effect_is_repeated_a_few_times() {
 /// Steps that trust the response of the cloud. If it was wrong, a later step notices.
 #[test]
 fn step_without_effect_is_noticed_by_a_later_step() {
-    for step in [Step::Claim, Step::Start, Step::ReleaseClaim] {
+    for step in [Step::Claim, Step::PowerOff, Step::Start, Step::CreateCanary, Step::ReleaseClaim] {
         let scenario = Scenario::second();
         let mut world = scenario.world();
         world.faults.plan(format!("act {step} "), Fault::NoEffect, 1);
         let end = scenario.run(&mut world);
         assert!(matches!(end, End::Done(Outcome::Completed { .. })), "{step}: {end:?}");
-        assert_invariants(&world, step.name());
-    }
-    for (step, failed, message) in [
-        (Step::PowerOff, Step::Snapshot, "was started by someone else"),
-        (Step::CreateCanary, Step::AwaitCanary, "is not proven"),
-    ] {
-        let scenario = Scenario::second();
-        let mut world = scenario.world();
-        world.faults.plan(format!("act {step} "), Fault::NoEffect, 1);
-        let end = scenario.run(&mut world);
-        let End::Done(Outcome::Failed { step: at, failure }) = &end else { panic!("{step}: {end:?}") };
-        assert!(*at == failed && failure.message.contains(message), "{at}: {failure}");
-        assert!(world.snapshot.is_none() || step != Step::PowerOff, "the copy of a running donor is deleted");
         assert_invariants(&world, step.name());
     }
 }

@@ -126,7 +126,8 @@ impl Arm {
         if handle.ended {
             return Ok(OperationState::Succeeded);
         }
-        if handle.kind == OperationKind::Delete {
+        // An extension is a part of its scale set, which the caller reads afterwards.
+        if handle.kind == OperationKind::Delete && !handle.resource.contains("/extensions/") {
             return self.poll_deletion(handle).await;
         }
         self.poll_operation(handle).await

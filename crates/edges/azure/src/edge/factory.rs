@@ -8,7 +8,7 @@ use kiln_types::{
 };
 
 use super::Azure;
-use crate::arm::Error;
+use crate::arm::{Api, Error};
 use crate::role;
 
 impl Factory for Azure {
@@ -178,6 +178,11 @@ impl Factory for Azure {
 
     async fn create_canary(&self, canary: &Canary) -> Result<OperationHandle, Error> {
         Ok(self.put_canary(canary).await?.encode())
+    }
+
+    async fn delete_own_canary(&self, canary: &CanaryName) -> Result<OperationHandle, Error> {
+        // Its creation succeeded only because no scale set of its name existed.
+        Ok(self.delete(&self.scale_set(canary.pool())?, Api::Compute).await?.encode())
     }
 
     async fn delete_canary(&self, canary: &CanaryName) -> Result<OperationHandle, Error> {

@@ -14,7 +14,7 @@ use kiln_types::{CustomData, Inspection, Node, SecretBytes, ThawReport};
 use kube::api::{DeleteParams, LogParams, PostParams, Preconditions};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::pod::{SECRET_RESULT_KEY, SIMULATED_ANNOTATION, Task, TaskImage, TaskSpec, task_object_name};
 use crate::event::{EventKind, NodeEvent};
@@ -163,9 +163,18 @@ impl TaskRun<'_> {
     async fn wait(&self, objects: &TaskObjects, deadline: Instant) -> Result<(), Error> {
         let failed = |reason: String| self.failed(reason);
         let action = format!("get pod `{}/{}`", self.namespace, objects.name);
+        let mut was_missing = false;
         loop {
             let pod = self.cluster.retry(&action, deadline, || objects.pods.get_opt(&objects.name)).await?;
-            let Some(pod) = pod else { return Err(failed("it was removed by another process".to_owned())) };
+            let Some(pod) = pod else {
+                if was_missing {
+                    return Err(failed("it was removed by another process".to_owned()));
+                }
+                // Another run that inspects the node replaces the pod by its own, which does the same.
+                was_missing = true;
+                sleep(POLL).await;
+                continue;
+            };
             let revision = pod.metadata.resource_version.unwrap_or_default();
             let status = pod.status.unwrap_or_default();
             match status.phase.as_deref() {
