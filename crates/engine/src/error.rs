@@ -31,6 +31,11 @@ pub enum Error {
     OtherGallery { pool: PoolName, recorded: Option<String>, given: Option<String> },
     #[error("node `{node}` is not an instance of a scale set")]
     NotInPool { node: NodeName, source: BadName },
+    #[error(
+        "node `{node}` is not an instance of a Uniform scale set (provider ID `{provider_id}`); Flexible scale sets and \
+         standalone machines are not supported"
+    )]
+    NotUniform { node: NodeName, provider_id: String },
     #[error("cannot start a run on node `{node}`: its instance, disk or inspection could not be read")]
     DonorUnreadable { node: NodeName },
 

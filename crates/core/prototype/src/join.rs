@@ -11,6 +11,9 @@ pub enum JoinRefusal {
     /// The user asked for clones that join with what is in the image.
     #[error("{0}")]
     NotInImage(RefuseReason),
+    /// The user asked for clones that run the recipe. A clone recognises by the credential on its disk what to do with it.
+    #[error("a clone keeps the credential of the donor, so it would not run the pool's recipe again")]
+    Kept,
     /// The user asked for clones that run the recipe.
     #[error("a clone cannot run the pool's recipe again: {0}")]
     NoRecipe(NoRecipe),
@@ -29,16 +32,17 @@ pub enum NoRecipe {
 
 /// Chooses how clones join: as the user wants, else with what is in the image, else by the pool's recipe.
 ///
-/// A donor whose credential is unknown is refused unless the user says that the recipe joins new nodes.
+/// A donor whose credential is unknown is always refused: its clones would not know what to remove.
 pub fn choose_join(wanted: Option<JoinMode>, inspection: &Inspection, pool: &Pool) -> Result<JoinMode, JoinRefusal> {
     let image = clone_credential(&inspection.join_credential);
     let recipe = find_recipe(inspection, pool);
     match (wanted, image) {
         (None | Some(JoinMode::Certificate), Ok(_)) => Ok(JoinMode::Certificate),
-        (Some(JoinMode::Certificate), Err(reason)) | (None, Err(reason @ RefuseReason::Unknown { .. })) => {
+        (Some(JoinMode::Certificate), Err(reason)) | (_, Err(reason @ RefuseReason::Unknown { .. })) => {
             Err(JoinRefusal::NotInImage(reason))
         }
-        (Some(JoinMode::Recipe), _) => recipe.map(|()| JoinMode::Recipe).map_err(JoinRefusal::NoRecipe),
+        (Some(JoinMode::Recipe), Ok(_)) => Err(JoinRefusal::Kept),
+        (Some(JoinMode::Recipe), Err(_)) => recipe.map(|()| JoinMode::Recipe).map_err(JoinRefusal::NoRecipe),
         (None, Err(image)) => {
             recipe.map(|()| JoinMode::Recipe).map_err(|recipe| JoinRefusal::Neither { image, recipe })
         }
@@ -152,14 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn shared_certificate_joins_with_the_image_unless_the_recipe_is_wanted() {
+    fn shared_certificate_joins_only_with_the_image() {
         let shared = JoinCredential::StaticClientCertificate { path: "/etc/kubernetes/certs/client.crt".into() };
         let donor = donor(shared, &[RecipeRunner::ScriptExtension], "");
         for wanted in [None, Some(JoinMode::Certificate)] {
             assert_eq!(choose_join(wanted, &donor, &pool()), Ok(JoinMode::Certificate));
         }
-        assert_eq!(choose_join(Some(JoinMode::Recipe), &donor, &pool()), Ok(JoinMode::Recipe));
-        let refusal = choose_join(Some(JoinMode::Recipe), &donor, &plain_pool()).unwrap_err();
+        assert_eq!(choose_join(Some(JoinMode::Recipe), &donor, &pool()), Err(JoinRefusal::Kept));
+    }
+
+    #[test]
+    fn wanted_recipe_has_to_exist() {
+        let refusal = choose_join(Some(JoinMode::Recipe), &donor(token(), &[], ""), &plain_pool()).unwrap_err();
         assert_eq!(refusal, JoinRefusal::NoRecipe(NoRecipe::NothingRuns));
     }
 
@@ -172,12 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_credential_needs_the_users_word_that_the_recipe_joins() {
+    fn unknown_credential_is_refused_whatever_is_wanted() {
         let unknown = JoinCredential::Unknown { why: "no kubeconfig".into() };
         let donor = donor(unknown, &[RecipeRunner::CloudInit], "#!/bin/sh\njoin\n");
-        let refusal = choose_join(None, &donor, &pool()).unwrap_err();
-        assert!(refusal.to_string().contains("no kubeconfig"), "{refusal}");
-        assert_eq!(choose_join(Some(JoinMode::Recipe), &donor, &pool()), Ok(JoinMode::Recipe));
+        for wanted in [None, Some(JoinMode::Recipe), Some(JoinMode::Certificate)] {
+            let refusal = choose_join(wanted, &donor, &pool()).unwrap_err();
+            assert!(refusal.to_string().contains("no kubeconfig"), "{refusal}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use testkit::Finished;
@@ -402,6 +402,20 @@ fn settings_of_cluster_and_pods_are_used() {
     assert_eq!(spec.image_pull_secrets.expect("secrets")[0].name, "pull");
     let unknown = world.exits_with(2, &["status", "--context", "unknown"]);
     assert!(said(&unknown).contains("unknown"), "{unknown}");
+}
+
+#[test]
+fn node_of_a_flexible_scale_set_is_refused_with_the_reason() {
+    let world = World::instant(SMALL);
+    // The name would be that of an instance of the pool.
+    let name = format!("{POOL}00000z");
+    let machine = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/flex_1a2b3c";
+    world.create_cluster::<Node>(&json!({
+        "metadata": {"name": name}, "spec": {"providerID": format!("azure://{machine}")},
+    }));
+    let refused = world.exits_with(1, &update(&name, &[]));
+    assert!(said(&refused).contains("Flexible scale sets and standalone machines are not supported"), "{refused}");
+    assert_eq!(world.journal(), "");
 }
 
 /// The options that no test of this folder has to use.
