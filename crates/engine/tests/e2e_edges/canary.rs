@@ -28,7 +28,7 @@ fn behind_a_load_balancer(pools: &[&str]) -> WorldBuilder {
         "/subscriptions/{}/resourceGroups/{}/providers/Microsoft.Network",
         builder.spec.subscription_id, builder.spec.resource_group
     );
-    let prefix = serde_json::to_value(&builder.spec.address_prefix).unwrap();
+    let prefix = serde_json::to_value(builder.spec.address_prefix).unwrap();
     let rule = |pool: &str| {
         json!({"name": pool, "properties": {
             "backendAddressPool": {"id": format!("{group}/loadBalancers/lb/backendAddressPools/{pool}")},
@@ -48,7 +48,7 @@ fn behind_a_load_balancer(pools: &[&str]) -> WorldBuilder {
         builder.spec.resources.push(serde_json::from_value(json!({"path": path, "body": body})).unwrap());
     }
     let network = network(&group, pools);
-    builder.pool(|pool| pool.properties = network.as_object().unwrap().clone())
+    builder.pool(|pool| pool.properties.clone_from(network.as_object().unwrap()))
 }
 
 /// The properties of a scale set in these pools of the load balancer.

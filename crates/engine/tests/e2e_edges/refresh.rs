@@ -95,7 +95,7 @@ impl World {
     async fn assert_no_node_is_held(&self) {
         for node in self.node_objects().await {
             let spec = node.spec.unwrap_or_default();
-            assert_eq!(spec.unschedulable.unwrap_or_default(), false, "{:?} is cordoned", node.metadata.name);
+            assert!(!spec.unschedulable.unwrap_or_default(), "{:?} is cordoned", node.metadata.name);
             assert!(!node.metadata.annotations.unwrap_or_default().contains_key(HOLD_ANNOTATION));
             assert!(!node.metadata.labels.unwrap_or_default().contains_key(LOAD_BALANCER_LABEL));
         }

@@ -58,7 +58,7 @@ echo "kubelet did not get a certificate" >&2
 exit 1
 "#;
 
-/// Converts the provisioning media to the files of cloud-init's datasource NoCloud. Its datasource for Azure needs a DVD drive.
+/// Converts the provisioning media to the files of cloud-init's datasource `NoCloud`. Its datasource for Azure needs a DVD drive.
 const SEED: &str = r#"#!/bin/sh
 set -eu
 media=/run/kiln-local/cd/ovf-env.xml
