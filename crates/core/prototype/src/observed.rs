@@ -82,7 +82,7 @@ impl Observed {
             Action::DeleteVersion(_) | Action::Publish(_) | Action::Include(_) => self.versions = None,
             Action::HoldNode | Action::ReleaseNode => self.node = None,
             Action::SetProtection { .. } | Action::RestoreProtection(_) => {
-                (self.instance, self.instances) = (None, None)
+                (self.instance, self.instances) = (None, None);
             }
             Action::PowerOff(_) | Action::Start => {
                 (self.instance, self.instances, self.node) = (None, None, None);
