@@ -31,6 +31,10 @@ impl<F: Factory> Runner<'_, F> {
                 self.emit(RunEventKind::Waiting { step, reason, percent: None, pause }).await;
                 match step {
                     Step::AwaitReady => self.until_ready(pause).await,
+                    // It is Ready already: the run waits for its smoke test or its soak.
+                    Step::AwaitCanary if self.canary.as_ref().is_some_and(|canary| canary.ready.is_some()) => {
+                        self.pause(pause).await;
+                    }
                     Step::AwaitCanary => self.until_canary(pause).await,
                     _ => self.pause(pause).await,
                 }
