@@ -15,7 +15,7 @@ use crate::{Context, Error};
 /// How long a started node may take to become Ready. kamino's nodes took three and a half minutes.
 const READY_WITHIN: Duration = Duration::from_mins(15);
 
-/// What was released on a node.
+/// The result of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseReport {
@@ -25,7 +25,7 @@ pub struct ReleaseReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     pub released: Vec<String>,
-    /// What a person should look at.
+    /// Things that a person should check.
     pub notes: Vec<String>,
 }
 

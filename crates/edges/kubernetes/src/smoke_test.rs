@@ -23,7 +23,7 @@ const MAX_MANIFEST: usize = 8 << 10;
 pub struct SmokePod(Value);
 
 impl SmokePod {
-    /// Checks a manifest. An error says what is wrong with it.
+    /// Checks a manifest. The error is the reason to reject it.
     pub fn new(manifest: Value, namespace: &Namespace) -> Result<Self, String> {
         let text = |path: &str| manifest.pointer(path).and_then(Value::as_str);
         if (text("/apiVersion"), text("/kind")) != (Some("v1"), Some("Pod")) {
