@@ -19,6 +19,7 @@ pub struct Orphan {
     pub run: Option<String>,
 }
 
+/// The kind of something that a run left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OrphanKind {

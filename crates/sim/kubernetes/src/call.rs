@@ -226,7 +226,7 @@ mod tests {
             parse("/apis/policy/v1/namespaces/a/poddisruptionbudgets/b"),
             Some(("poddisruptionbudgets", text("a"), text("b"), None))
         );
-        for bad in ["/api/v1/pods/b", "/api/v1/namespaces/a/nodes/b", "/api/v1/services", "/api/v1/nodes/a/proxy"] {
+        for bad in ["/api/v1/pods/b", "/api/v1/namespaces/a/nodes/b", "/api/v1/endpoints", "/api/v1/nodes/a/proxy"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }
