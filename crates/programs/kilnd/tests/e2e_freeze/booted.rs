@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -46,13 +47,15 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
 
-/// An ext4 image of a Debian with kilnd. It is created once, and stays until this process ends.
+/// An ext4 image of a Debian with kilnd. It is created once, and ends with this process: it is an open file without a name, because a
+/// static value is never dropped.
 pub(crate) fn image() -> &'static Path {
-    static IMAGE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    static IMAGE: OnceLock<(fs::File, PathBuf)> = OnceLock::new();
     let (_, image) = IMAGE.get_or_init(|| {
         let folder = scratch();
-        let image = make_image(folder.path(), "900M", |_| {});
-        (folder, image)
+        let file = fs::File::open(make_image(folder.path(), "900M", |_| {})).expect("the image");
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        (file, path.into())
     });
     image
 }
