@@ -49,15 +49,16 @@ fn disk_folder() -> PathBuf {
     if free >= ENOUGH { memory } else { std::env::temp_dir() }
 }
 
+/// The kernel limits the inotify objects of a user (to 128 by default), and each machine with systemd, containerd and a kubelet has about ten.
+/// Two clusters at once exceed that, and a machine that gets none does not boot.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// Runs a test in a new sandbox with its own state folder, by starting the test again there.
 #[track_caller]
 pub(crate) fn in_sandbox(test: &str, body: impl FnOnce(&Path)) {
     if let Some(state) = state() {
         return body(&state);
     }
-    // The kernel limits the inotify objects of a user (to 128 by default), and each machine with systemd, containerd and a kubelet has about
-    // ten. Two clusters at once exceed that, and a machine that gets none does not boot.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::Builder::new().prefix("kiln-local-").tempdir_in(disk_folder()).expect("a folder");
     let mut command = sandbox(&folder.path().join("state"));

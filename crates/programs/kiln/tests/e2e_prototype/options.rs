@@ -152,7 +152,7 @@ fn version_is_rejected_by_its_smoke_test_and_the_canary_is_kept_until_gc() {
 fn canary_passes_its_smoke_test_and_stays_ready_for_the_soak() {
     let world = World::instant(SMALL);
     let passing = world.file("passing.yaml", &pod("0"));
-    let soak = ["--smoke-test", &passing, "--soak", "2m", "--clock-rate", "60"];
+    let soak = ["--smoke-test", &passing, "--soak", "10m", "--clock-rate", "60"];
     let done = world.exits_with(0, &update(&World::donor(), &[&soak[..], &["--log-level", "DEBUG"]].concat()));
     let waits = done.stderr.matches("the canary has been Ready for ").count();
     assert!((1..5).contains(&waits), "a soak is a few pauses, not a loop: {done}");
