@@ -227,19 +227,21 @@ pub fn switch_disk(monitor: &Path, drive: &str, file: &Path) -> Result<(), Error
     let commands = format!("snapshot_blkdev -n {drive} \"{0}\" qcow2\ninfo block {drive}\n", file.display());
     stream.write_all(commands.as_bytes()).map_err(failed)?;
     let (mut seen, mut part) = (String::new(), [0; 4096]);
-    // `info block` shows the file in use, and nothing else has this form: the echo of the commands is in quotes.
-    let (used, end) = (format!("): {} (qcow2)", file.display()), "Cache mode:");
+    // `info block` shows the file in use, in one of two forms: the second one if the path of the file below is written differently in the new
+    // file's header. The echo of the commands has neither form.
+    let used = [format!("): {} (qcow2)", file.display()), format!("\"filename\": \"{}\"", file.display())];
+    let end = "Cache mode:";
     while !seen.contains(end) {
         match stream.read(&mut part).map_err(failed)? {
             0 => break,
             length => seen.push_str(&String::from_utf8_lossy(&part[..length])),
         }
     }
-    if seen.contains(&used) {
+    if used.iter().any(|used| seen.contains(used)) {
         return Ok(());
     }
-    let output =
-        seen.lines().find(|line| line.contains("Error")).unwrap_or("QEMU still uses the old file").trim().to_owned();
+    let shown = seen.lines().find(|line| line.contains("Error") || line.starts_with(&format!("{drive} (")));
+    let output = shown.unwrap_or("QEMU did not answer").trim().to_owned();
     Err(Error::Failed { line: format!("snapshot_blkdev {drive}"), status: "no new file".to_owned(), output })
 }
 
