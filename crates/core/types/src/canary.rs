@@ -71,7 +71,7 @@ pub struct Canary {
     pub size: Option<String>,
     /// Its availability zone, if not one of the pool's.
     pub zone: Option<String>,
-    /// The custom data of a pool whose NodeConfig is there, since the cloud does not return it. Without it, the custom data has no effect.
+    /// The custom data of a pool that has its NodeConfig in it, since the cloud does not return it. Without it, the custom data has no effect.
     pub custom_data: Option<Secret>,
     pub tags: Tags,
     /// What it joins with, for a canary that runs the pool's bootstrap. `None`: with what is in the image, so it gets no custom data.

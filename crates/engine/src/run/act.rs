@@ -228,7 +228,7 @@ impl<F: Factory> Runner<'_, F> {
         store.save(&recipe).await.map(|_| None).map_err(|error| cluster_failure(&error))
     }
 
-    /// The donor's custom data for the canary of a pool whose NodeConfig is there. The cloud does not return it.
+    /// The donor's custom data for the canary of a pool that has its NodeConfig in it. The cloud does not return it.
     async fn canary_custom_data(&mut self) -> Result<Option<Secret>, StepFailure> {
         if !self.run.header.keeps_custom_data {
             return Ok(None);

@@ -125,7 +125,7 @@ impl<'a, F: Factory> PoolSession<'a, F> {
         Box::pin(runner.drive()).await
     }
 
-    /// Cancels the open run, if there is one: whoever resumes it only releases its holds.
+    /// Cancels the open run, if there is one: the process that resumes it only releases its holds.
     pub(crate) async fn cancel(&self, reason: &str) -> Result<Option<Run>, Error> {
         let journal = self.store.load().await?;
         let Some(run) = open_run(&journal)? else { return Ok(None) };

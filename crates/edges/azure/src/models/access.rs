@@ -25,7 +25,7 @@ impl PermissionModel {
     }
 }
 
-/// A resource of which only the name is read.
+/// The name of a resource.
 #[derive(Deserialize)]
 pub(crate) struct Named {
     pub(crate) name: String,

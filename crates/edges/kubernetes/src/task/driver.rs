@@ -290,7 +290,7 @@ impl TaskObjects {
     pub(super) async fn remove(&self) -> Result<(), Error> {
         let deadline = Instant::now() + RETRY_FOR;
         let now = match self.task {
-            // kilnd thaws the file systems when it is asked to terminate. The object is gone only when it has.
+            // kilnd thaws the file systems when it receives SIGTERM. The object is gone only when it has.
             Task::Freeze => DeleteParams::default(),
             _ => DeleteParams::default().grace_period(0),
         };

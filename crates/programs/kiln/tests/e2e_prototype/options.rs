@@ -313,7 +313,7 @@ fn pool_keeps_its_recipe_if_clones_join_by_it() {
     let joined = "contents: {joinCredential: {kind: nodeCertificate, path: /etc/kubernetes/kubelet.conf}}";
     let world = World::instant(&SMALL.replace("  capacity: 3", &format!("  {joined}\n  capacity: 3")));
     let donor = World::donor();
-    // These messages say that clones could not join the cluster, which are the words of the custom data: they are not searched for secrets.
+    // These messages contain `join the cluster`, as the custom data does, so they are not searched for secrets.
     let run = |more: &[&str]| testkit::run(world.command(&update(&donor, more)), Duration::from_mins(4));
     let certificate = run(&["--join", "certificate"]);
     assert_eq!(certificate.code, Some(1), "{certificate}");

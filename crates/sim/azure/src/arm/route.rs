@@ -70,7 +70,7 @@ pub(super) fn dispatch(state: &mut State, call: &Call, target: &Target) -> Handl
         }
         Target::Action { id, action } => {
             resources::check_group_exists(world, &id.subscription, &id.group)?;
-            // `*` stands for all instances of a scale set.
+            // `*` means all instances of a scale set.
             let all_of = id.parent().filter(|_| id.kind == ResourceKind::Instance && id.name() == "*");
             let existing = all_of.as_ref().unwrap_or(id);
             world.resources.get(&existing.key()).ok_or_else(|| not_found(existing))?;

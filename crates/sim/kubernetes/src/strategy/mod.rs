@@ -31,7 +31,7 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value, now: Timestamp) {
         ObjectKind::Budget => budget::prepare(object),
         ObjectKind::DaemonSet | ObjectKind::ReplicaSet => workload::prepare(resource, object),
         ObjectKind::Service => service(object),
-        // Only the attacher says whether the volume is attached.
+        // Only the attacher reports whether the volume is attached.
         ObjectKind::VolumeAttachment => object["status"] = json!({"attached": false}),
         ObjectKind::ConfigMap | ObjectKind::Event | ObjectKind::NewEvent | ObjectKind::Lease => {}
     }
