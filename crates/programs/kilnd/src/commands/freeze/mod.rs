@@ -3,7 +3,7 @@
 //! A node with a frozen root cannot write: its journal, its container runtime and every log wait. Therefore nothing that ends the freeze
 //! may need the disk or the network:
 //!
-//! 1. kilnd itself thaws when it receives SIGTERM, and after [`FREEZE_WINDOW`] if it is not. Before it freezes anything it locks its
+//! 1. kilnd itself thaws when it receives SIGTERM, and after [`FREEZE_WINDOW`] if it does not. Before it freezes anything it locks its
 //!    memory, runs `fsfreeze` once and opens everything that it needs.
 //! 2. systemd thaws after [`THAW_TIMER`] if kilnd was killed. kilnd starts that timer first and does not freeze before it runs.
 //! 3. If `fsfreeze` cannot be executed any more, kilnd asks the kernel to thaw everything (`SysRq` with `j`).
