@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kiln_sim_azure::Sim;
 use kiln_sim_azure::tls::Tls;
+use kiln_sim_azure::{Sim, Speed};
 use kiln_sim_kubernetes::kubelet::{self, Kubelets};
 use kiln_sim_kubernetes::serve::Socket;
 use kiln_sim_kubernetes::{Clock, Server, Token, write_kubeconfig};
@@ -23,6 +23,10 @@ use crate::failure::Failure;
 
 /// Interval of the simulated kubelets. At speed 60 a boot of one minute takes one second.
 const TURN: Duration = Duration::from_secs(1);
+
+/// Interval at speed `instant`. A turn without changes is one list of pods, which the embedded cluster answers from
+/// memory in under a millisecond; another cluster is not asked that often.
+const INSTANT_TURN: Duration = Duration::from_millis(20);
 
 /// A cluster that is ready to run.
 pub(crate) struct Cluster {
@@ -69,15 +73,16 @@ impl Cluster {
     }
 
     /// Serves an embedded cluster and runs the simulated kubelets until `stop` is set.
-    pub(crate) async fn run(self, sim: Sim, tls: Tls, stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, sim: Sim, speed: Speed, tls: Tls, stop: watch::Receiver<bool>) {
         let Self { client, clock, embedded, .. } = self;
+        let turn = if embedded.is_some() && matches!(speed, Speed::Instant) { INSTANT_TURN } else { TURN };
         if embedded.is_some()
             && let Err(error) = kubelet::create_node_agent(&client).await
         {
             eprintln!("warning: cannot create the daemon set of the embedded cluster: {error}");
         }
         let kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
-        let kubelets = run_kubelets(kubelets, sim, clock, stop.clone());
+        let kubelets = run_kubelets(kubelets, turn, sim, clock, stop.clone());
         match embedded {
             Some((server, socket, token)) => {
                 tokio::join!(socket.serve(server, tls.config, token, stopped(stop)), kubelets);
@@ -92,9 +97,9 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopped| *stopped).await;
 }
 
-async fn run_kubelets(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watch::Receiver<bool>) {
+async fn run_kubelets(mut kubelets: Kubelets, turn: Duration, sim: Sim, clock: Clock, stop: watch::Receiver<bool>) {
     let mut stop = pin!(stopped(stop));
-    let mut turns = interval(TURN);
+    let mut turns = interval(turn);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reported = String::new();
     // Machines that cannot join, with the number of the boot.
@@ -116,7 +121,7 @@ async fn run_kubelets(mut kubelets: Kubelets, sim: Sim, clock: Clock, stop: watc
             () = &mut stop => return,
             problems = kubelets.turn(&machines, clock()) => problems,
         };
-        // Report an unreachable cluster once, not every second.
+        // Report an unreachable cluster once, not every turn.
         let text = problems.first().map(ToString::to_string).unwrap_or_default();
         if !text.is_empty() && text != reported {
             eprintln!("{text}");

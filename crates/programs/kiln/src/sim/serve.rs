@@ -147,7 +147,7 @@ async fn serve(arguments: &Serve, listen: Listen, spec: WorldSpec, options: Opti
         stop.received().await;
         stopping.send_replace(true);
     });
-    tokio::join!(azure, cluster.run(sim, tls, stopped));
+    tokio::join!(azure, cluster.run(sim, arguments.speed, tls, stopped));
     eprintln!("stopped");
     Ok(())
 }
