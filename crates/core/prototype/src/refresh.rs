@@ -6,12 +6,13 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 
 use kiln_types::{
-    DefinitionName, Instance, InstanceId, Node, PoolName, PowerState, ProviderId, Provisioning, VersionNumber,
+    DefinitionName, ImageSource, Instance, InstanceId, Node, PoolName, PowerState, ProviderId, Provisioning,
+    VersionNumber,
 };
 use serde::Serialize;
 
 use crate::Error;
-use crate::latest::{describe_image, version_of};
+use crate::latest::{describe_image, same_definition, version_of};
 
 /// How many nodes may be replaced at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -191,6 +192,9 @@ fn outdated_of(state: RefreshState<'_>, members: &[Member<'_>]) -> Vec<OutdatedN
                 Some("a run holds it")
             } else if instance.protection.from_scale_in || instance.protection.from_pool_actions {
                 Some("it is protected")
+            } else if matches!(&instance.runs, ImageSource::Definition(named) if same_definition(named, state.definition)) {
+                // Its replacement would look the same, so the refresh would replace nodes for ever.
+                Some("Azure does not report its version")
             } else {
                 None
             };

@@ -139,6 +139,22 @@ fn batch(next: RefreshDecision) -> Batch {
 }
 
 #[test]
+fn instance_without_a_reported_version_is_not_replaced() {
+    let mut world = world(&[OLD, OLD]);
+    world.instances[0].runs = ImageSource::Definition(definition_name());
+    world.budget = Budget { surge: 0, max_unavailable: 1, all_at_once: false };
+    let RefreshDecision::Batch(batch) = world.next() else { panic!("{:?}", world.next()) };
+    let removed: Vec<&str> = batch.remove.iter().map(|one| one.instance.as_str()).collect();
+    assert_eq!(removed, ["1"]);
+    // A replacement for which Azure does not report the version either.
+    world.act(&Batch { add: 1, ..batch });
+    world.instances[1].runs = ImageSource::Definition(definition_name());
+    world.nodes[1].readiness = Readiness::Ready;
+    let RefreshDecision::Done { left } = world.next() else { panic!("{:?}", world.next()) };
+    assert_eq!(left.iter().map(|one| one.stays).collect::<Vec<_>>(), [Some("Azure does not report its version"); 2]);
+}
+
+#[test]
 fn default_budget_adds_one_node_before_it_removes_one() {
     let mut world = world(&[OLD, OLD, NEW]);
     let first = batch(world.next());
