@@ -1,20 +1,28 @@
-//! A client that records exchanges, for checks against the published specifications.
+//! A client that records exchanges, for checks against the published specifications and for recordings of users.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use azure_core::Bytes;
+use azure_core::http::headers::HeaderName;
 use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 
-/// A request and its response, without headers, because those contain the token. `Debug` omits the bodies, because they can contain custom
-/// data.
+/// Response headers that kiln reads.
+const HEADERS: [&str; 5] =
+    ["azure-asyncoperation", "location", "retry-after", "etag", "x-ms-ratelimit-remaining-resource"];
+
+/// A request and its response, without request headers, because those contain the token. `Debug` omits the bodies, because they can
+/// contain custom data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Exchange {
     pub method: String,
     pub url: String,
     pub request_body: Bytes,
     pub status: u16,
+    /// The response headers that kiln reads.
+    pub headers: BTreeMap<String, String>,
     pub response_body: Bytes,
 }
 
@@ -59,6 +67,10 @@ impl HttpClient for RecordingClient {
             url: request.url().to_string(),
             request_body: Bytes::from(request.body()),
             status: status.into(),
+            headers: HEADERS
+                .into_iter()
+                .filter_map(|name| Some((name.to_owned(), headers.get_optional_string(&HeaderName::from(name))?)))
+                .collect(),
             response_body: response_body.clone(),
         });
         Ok(AsyncRawResponse::from_bytes(status, headers, response_body))

@@ -51,6 +51,7 @@ impl Connection {
             resource_group: self.resource_group.clone(),
             subscription: self.subscription.clone(),
             gallery_resource_group: None,
+            record: None,
             gallery_subscription: None,
             in_cluster: self.in_cluster,
             managed_identity: None,

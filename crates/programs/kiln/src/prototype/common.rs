@@ -52,8 +52,12 @@ pub(crate) struct Common {
     #[arg(long, value_name = "FILE", global = true, help_heading = "Azure")]
     pub(crate) azure_stack: Option<PathBuf>,
 
+    /// Write each request to Azure and its answer to a file in this folder, without names and secrets
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Azure")]
+    pub(crate) record: Option<PathBuf>,
+
     /// State folder of `kiln local`, to use its machines instead of Azure [env: `KILN_LOCAL`]
-    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "gallery_resource_group", "in_cluster", "managed_identity"])]
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Local", conflicts_with_all = ["resource_group", "subscription", "gallery_resource_group", "in_cluster", "managed_identity", "record"])]
     pub(crate) local: Option<PathBuf>,
 
     /// Kubeconfig of the cluster [default: kubectl's]

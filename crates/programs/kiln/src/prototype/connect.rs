@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, LoginError, choose, discover};
-use kiln_azure::wire::{HttpOptions, http_client};
+use kiln_azure::wire::{HttpOptions, RecordFile, Recorder, http_client};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, WallClock};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -93,7 +93,11 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
     let credential = login.credential(&http).map_err(|error| Failure::chain(2, &error))?;
     let scope = Scope::new(&subscription, &resource_group).map_err(Failure::input)?;
     let jitter = Jitter::new(spread(now.as_ref()()));
-    let options = AzureOptions { cloud: login.cloud, credential, http, jitter, recorder: None };
+    let recorder = match &common.record {
+        Some(folder) => Some(recorder(folder, now.as_ref()())?),
+        None => None,
+    };
+    let options = AzureOptions { cloud: login.cloud, credential, http, jitter, recorder };
     let azure = Azure::new(scope, options);
     let azure = match &common.gallery_resource_group {
         Some(group) => {
@@ -103,6 +107,14 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
         None => azure,
     };
     Ok((azure, resource_group))
+}
+
+/// Creates the recording of this command and names it.
+fn recorder(folder: &Path, now: Timestamp) -> Result<Arc<dyn Recorder>, Failure> {
+    let name = format!("azure-{}-{}.jsonl", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id());
+    let file = RecordFile::create(folder, &name).map_err(|error| Failure::chain(2, &error))?;
+    eprintln!("recording Azure's answers in `{}`; look through it before you share it", file.path.display());
+    Ok(Arc::new(file))
 }
 
 /// The contents of `azure.json`, if it is used.

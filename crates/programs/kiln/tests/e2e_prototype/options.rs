@@ -101,6 +101,45 @@ fn open_run_is_only_resumed_with_its_own_gallery() {
     world.assert_not_held(&donor);
 }
 
+#[test]
+fn recording_has_every_answer_of_azure_and_names_nobody() {
+    let world = World::instant(SMALL);
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = folder.path().join("recordings").display().to_string();
+    let donor = World::donor();
+    world.exits_with(0, &update(&donor, &["--record", &path, "--tags", "owner=alice"]));
+    let files: Vec<_> = std::fs::read_dir(&path).expect("a folder").map(|file| file.expect("a file").path()).collect();
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    let text = std::fs::read_to_string(file).expect("a recording");
+    let secrets = [world.sim.key("clientSecret"), COMMAND, "am9pbiB0aGUgY2x1c3Rlcg", "alice"];
+    for planted in
+        [world.sim.key("subscriptionId"), world.sim.key("resourceGroup"), POOL, &donor].iter().chain(&secrets)
+    {
+        assert!(!text.to_lowercase().contains(&planted.to_lowercase()), "{planted} is in the recording");
+    }
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for line in &lines {
+        let keys: BTreeSet<&str> = line.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, BTreeSet::from(["body", "headers", "method", "request", "status", "uri"]));
+    }
+    let count = |method: &str, kind: &str| {
+        let is_kind = |line: &&Value| {
+            line["method"] == method && line["uri"].as_str().is_some_and(|uri| uri.contains(&format!("/{kind}/")))
+        };
+        lines.iter().filter(is_kind).count()
+    };
+    assert!(
+        count("PUT", "snapshots") == 1
+            && count("PUT", "versions") >= 1
+            && count("PATCH", "virtualMachineScaleSets") >= 1
+    );
+    let handle = lines.iter().find_map(|line| line["headers"]["azure-asyncoperation"].as_str()).expect("a handle");
+    assert!((3_000..3_400).contains(&handle.len()), "{handle}");
+
+    let refused = world.exits_with(2, &update(&donor, &["--record", "/proc/none", "--now", TOMORROW]));
+    assert!(refused.stderr.contains("cannot create the recording `/proc/none/azure-"), "{refused}");
+}
+
 /// A pod that the simulated kubelet ends with an exit code.
 fn pod(exit_code: &str) -> String {
     format!(
