@@ -166,17 +166,14 @@ impl Sanitiser {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
-            let length = match rest.get(..GUID_LENGTH).filter(|word| is_guid(word)) {
-                Some(guid) => {
-                    let number = self.guids.len();
-                    let new = || format!("00000000-0000-0000-0000-{number:012}");
-                    out += self.guids.entry(guid.to_ascii_lowercase()).or_insert_with(new);
-                    GUID_LENGTH
-                }
-                None => {
-                    out.push(next);
-                    next.len_utf8()
-                }
+            let length = if let Some(guid) = rest.get(..GUID_LENGTH).filter(|word| is_guid(word)) {
+                let number = self.guids.len();
+                let new = || format!("00000000-0000-0000-0000-{number:012}");
+                out += self.guids.entry(guid.to_ascii_lowercase()).or_insert_with(new);
+                GUID_LENGTH
+            } else {
+                out.push(next);
+                next.len_utf8()
             };
             rest = &rest[length..];
         }
