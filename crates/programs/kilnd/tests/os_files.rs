@@ -204,7 +204,7 @@ fn symlink_is_replaced_and_a_held_lock_names_its_holder() {
     assert_eq!(root.read_link("/etc/kiln/current").expect("read"), None);
     root.replace_link("/etc/kiln/current", "generations/1", Durability::Now).expect("replaced");
     root.replace_link("/etc/kiln/current", "generations/2", Durability::Now).expect("replaced");
-    assert_eq!(root.read_link("/etc/kiln/current").expect("read").as_deref(), Some("generations/2"));
+    assert_eq!(root.read_link("/etc/kiln/current").expect("read"), Some("generations/2".into()));
 
     let lock = Lock::take(&root, "/run/kiln/lock").expect("free");
     let error = Lock::take(&root, "/run/kiln/lock").expect_err("held");
