@@ -38,8 +38,22 @@ const SECRET_ENDINGS: [&str; 25] = [
 const SECRET_NAMES: [&str; 3] = ["pwd", "psk", "sas"];
 
 /// Values that stand for something else: AKS writes `msi` for a managed identity.
-const PLACEHOLDERS: [&str; 14] =
-    ["msi", "true", "false", "yes", "no", "on", "off", "null", "none", "nil", "~", "changeme", "redacted", "placeholder"];
+const PLACEHOLDERS: [&str; 14] = [
+    "msi",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "on",
+    "off",
+    "null",
+    "none",
+    "nil",
+    "~",
+    "changeme",
+    "redacted",
+    "placeholder",
+];
 
 /// The name services of `nsswitch.conf`, where `passwd` is a database.
 const NAME_SERVICES: [&str; 10] =
@@ -171,14 +185,18 @@ fn is_secret_value(value: &str) -> bool {
     let starts_elsewhere = value.starts_with(['/', '$', '<', '{', '[', '%', '*', '|', '>', '&', '@']);
     let is_small_number = value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit());
     let is_placeholder = PLACEHOLDERS.iter().any(|placeholder| value.eq_ignore_ascii_case(placeholder));
+    // A sentence, as in the template of openssl.cnf: `challengePassword = A challenge password`.
+    let is_prose = value.split_whitespace().count() > 2;
     let is_masked = value.bytes().all(|byte| b"xX.*-_#".contains(&byte));
-    !value.is_empty() && !starts_elsewhere && !is_small_number && !is_placeholder && !is_masked
+    !value.is_empty() && !starts_elsewhere && !is_small_number && !is_placeholder && !is_prose && !is_masked
 }
 
 /// Whether a value is `user:password` in base64, as in the configuration of registries.
 fn has_user_and_password(value: &str) -> bool {
     let decoded = STANDARD.decode(value).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.is_some_and(|text| text.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty()))
+    decoded.is_some_and(|text| {
+        text.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
+    })
 }
 
 fn unquoted(value: &str) -> &str {
@@ -204,7 +222,10 @@ mod tests {
             ("[Service]\nEnvironment=A=b SECRET_KEY=hunter2\n", "SECRET_KEY"),
             ("[Service]\nExecStart=/usr/bin/x --client-secret hunter2 --v=2\n", "client-secret"),
             ("ExecStart=/usr/bin/x --token=hunter2\n", "token"),
-            ("url=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=aGVsbG8gd29ybGQ=;EndpointSuffix=x\n", "AccountKey"),
+            (
+                "url=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=aGVsbG8gd29ybGQ=;EndpointSuffix=x\n",
+                "AccountKey",
+            ),
             ("Server=tcp:db;User ID=u;Password=hunter2;Encrypt=true\n", "Password"),
             ("Endpoint=sb://x/;SharedAccessKeyName=n;SharedAccessKey=aGVsbG8=\n", "SharedAccessKey"),
             ("header: 'Authorization: Bearer abcdefghijklmnop'\n", "Bearer"),
@@ -233,6 +254,7 @@ mod tests {
             "authorization-mode: Webhook\nauthentication-token-webhook: \"true\"\n",
             "root:x:0:0:root:/root:/bin/bash\n",
             "PWD=/var/lib\n",
+            "challengePassword = A challenge password\n",
             "kernel.keys.root_maxkeys = 1000000\n",
             "",
         ] {

@@ -180,11 +180,7 @@ mod tests {
         let found = find(&json!({"spec": {"files": [{"content": "abcdef.0123456789abcdef"}]}}));
         assert_eq!(
             found,
-            [SuspectedSecret {
-                path: "spec.files[0].content".to_owned(),
-                key: None,
-                looks_like: "a bootstrap token"
-            }]
+            [SuspectedSecret { path: "spec.files[0].content".to_owned(), key: None, looks_like: "a bootstrap token" }]
         );
     }
 

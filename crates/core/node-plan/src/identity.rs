@@ -48,12 +48,7 @@ pub const IDENTITY: &[Item] = &[
         &["/etc/hostname"],
         "the kubelet registers with it: a clone would take over its donor's Node",
     ),
-    item(
-        "hosts",
-        Edit,
-        &["/etc/hosts"],
-        "the donor's name would resolve to this machine, or to the donor's address",
-    ),
+    item("hosts", Edit, &["/etc/hosts"], "the donor's name would resolve to this machine, or to the donor's address"),
     item(
         "mail-name",
         Remove,
@@ -291,7 +286,12 @@ pub const IDENTITY: &[Item] = &[
         "calico would treat a clone's pods as its donor's; it recreates the file",
     ),
     item("pod-logs", Remove, &["/var/log/pods", "/var/log/containers"], "logs of the donor's pods"),
-    item("core-dumps", Remove, &["/var/lib/systemd/coredump", "/var/lib/systemd/pstore", "/var/crash"], "memory of the donor's processes"),
+    item(
+        "core-dumps",
+        Remove,
+        &["/var/lib/systemd/coredump", "/var/lib/systemd/pstore", "/var/crash"],
+        "memory of the donor's processes",
+    ),
     item(
         "error-report-ids",
         Remove,
@@ -413,7 +413,9 @@ mod tests {
 
     #[test]
     fn rotated_logs_are_recognized() {
-        for name in ["syslog.1", "syslog.2.gz", "waagent.log-20261116", "waagent.log-20261116.gz", "x.old", "a-20261116.log"] {
+        for name in
+            ["syslog.1", "syslog.2.gz", "waagent.log-20261116", "waagent.log-20261116.gz", "x.old", "a-20261116.log"]
+        {
             assert!(is_rotated_log(name), "{name}");
         }
         for name in ["syslog", "waagent.log", "wtmp", "cloud-init-output.log", "kern.log", "node-1.log"] {

@@ -129,7 +129,9 @@ fn section<'t>(text: &'t str, head: &str) -> Vec<&'t str> {
 
 /// A text with each line replaced or dropped.
 fn rewritten(text: &str, mut line: impl FnMut(&str) -> Option<String>) -> String {
-    text.lines().filter_map(|original| line(original)).fold(String::with_capacity(text.len()), |text, line| text + &line + "\n")
+    text.lines()
+        .filter_map(|original| line(original))
+        .fold(String::with_capacity(text.len()), |text, line| text + &line + "\n")
 }
 
 #[cfg(test)]
@@ -189,7 +191,8 @@ mod tests {
     fn donors_name_is_removed_from_hosts() {
         let text = "# comment about donor\n127.0.0.1 localhost\n127.0.1.1\tdonor.internal donor\n10.0.0.4 donor other # x\n\
                     10.0.0.5 donors\n\n::1 ip6-localhost\n";
-        let wanted = "# comment about donor\n127.0.0.1 localhost\n10.0.0.4 other # x\n10.0.0.5 donors\n\n::1 ip6-localhost\n";
+        let wanted =
+            "# comment about donor\n127.0.0.1 localhost\n10.0.0.4 other # x\n10.0.0.5 donors\n\n::1 ip6-localhost\n";
         assert_eq!(edit(HOSTS, text).as_deref(), Some(wanted));
         assert_eq!(edit(HOSTS, wanted), None);
         assert_eq!(edited(HOSTS, text.as_bytes(), ""), None);

@@ -378,9 +378,7 @@ impl TestDep {
             Self::CloudRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: CLOUD_PACKAGES, disabled: NODE_DISABLED }
             }
-            Self::SelinuxRoot => {
-                Recipe::DebianRoot { suite: "bookworm", packages: SELINUX_PACKAGES, disabled: &[] }
-            }
+            Self::SelinuxRoot => Recipe::DebianRoot { suite: "bookworm", packages: SELINUX_PACKAGES, disabled: &[] },
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }

@@ -80,7 +80,11 @@ impl Machine {
         let name = group_name(name);
         let group = format!("kiln-{name}");
         let run = |folder: &str| Path::new("/run").join(folder);
-        let overlay = Overlay { lower: roots.iter().map(|root| root.to_path_buf()).collect(), upper: run("disk"), work: run("work") };
+        let overlay = Overlay {
+            lower: roots.iter().map(|root| root.to_path_buf()).collect(),
+            upper: run("disk"),
+            work: run("work"),
+        };
         let options = overlay.options(Path::new(""));
         let namespaces =
             Namespaces::create(&group, HOLD, &[disk.unwrap_or(Path::new("")).as_os_str(), OsStr::new(&options)])?;

@@ -22,8 +22,15 @@ const DONOR_ADDRESS: &str = "10.224.0.177";
 const MARK: &str = "d0n0r-5ecr3t";
 
 /// Files that both clones have with the same content as the donor, and why that is right. `*` matches anything.
-const SHARED: [(&str, &str); 19] = [
+const SHARED: [(&str, &str); 26] = [
     ("/etc/kiln/generations/*", "documents of the pool, and what was on the disk before kiln; secrets are removed"),
+    ("/etc/kiln/current", "link to the generation: all have the same document"),
+    ("/var/lib/kiln/state.json", "names the generation: all have the same document"),
+    ("/var/lib/kiln/custom-data", "the document of the pool, from the media of each machine"),
+    ("/var/lib/cloud/data/*", "written again by cloud-init: its version and the kind of its source"),
+    ("/var/lib/cloud/seed/nocloud/user-data", "user data of the pool"),
+    ("/var/lib/dbus/machine-id", "link to /etc/machine-id"),
+    ("/etc/resolv.conf", "the image's own"),
     ("/usr/*", "programs and units of the image"),
     ("/var/lib/stand-in*", "the fake kubelet of this test"),
     ("/var/lib/containerd/*", "cached images"),
@@ -94,7 +101,8 @@ fn start(machine: &mut Machine, id: &str, host: &str, mac: &str) {
     machine.wait_until("generation 1 is committed and cloud-init has finished", |machine| {
         let recorded = machine.read("/var/lib/kiln/vm-id").unwrap_or_default();
         let is_configured = machine.exists("/var/lib/cloud/data/result.json");
-        (recorded.trim().eq_ignore_ascii_case(id) && is_configured && Stage::committed(machine) == Some(1)).then_some(())
+        (recorded.trim().eq_ignore_ascii_case(id) && is_configured && Stage::committed(machine) == Some(1))
+            .then_some(())
     });
 }
 
@@ -102,7 +110,10 @@ fn start(machine: &mut Machine, id: &str, host: &str, mac: &str) {
 fn planted() -> Vec<(String, String)> {
     let handler = "/var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10";
     let mut all = vec![
-        ("/etc/netplan/50-cloud-init.yaml".to_owned(), format!("network:\n  ethernets:\n    eth0:\n      match:\n        macaddress: {DONOR_MAC}\n")),
+        (
+            "/etc/netplan/50-cloud-init.yaml".to_owned(),
+            format!("network:\n  ethernets:\n    eth0:\n      match:\n        macaddress: {DONOR_MAC}\n"),
+        ),
         ("/etc/cni/net.d/10-calico.conflist".to_owned(), format!("{{\"nodename\": \"{DONOR_NAME}\"}}")),
         ("/etc/iscsi/initiatorname.iscsi".to_owned(), format!("InitiatorName=iqn.1993-08.org.debian:01:{MARK}\n")),
         ("/var/lib/dhcp/dhclient.eth0.leases".to_owned(), format!("fixed-address {DONOR_ADDRESS};\n")),
@@ -157,7 +168,14 @@ fn planted() -> Vec<(String, String)> {
         "/var/log/wtmp",
     ];
     all.extend(marked.map(|path| (path.to_owned(), format!("{MARK} {DONOR_NAME} {DONOR_MAC}\n"))));
-    for file in ["mrseq", "config/0.settings", "config/HandlerState", "config/HandlerStatus", "status/0.status", "HandlerEnvironment.json"] {
+    for file in [
+        "mrseq",
+        "config/0.settings",
+        "config/HandlerState",
+        "config/HandlerStatus",
+        "status/0.status",
+        "HandlerEnvironment.json",
+    ] {
         all.push((format!("{handler}/{file}"), format!("{MARK}\n")));
     }
     all
@@ -173,7 +191,7 @@ fn plant(donor: &Machine) {
          mkdir -p /var/log/agent && chown daemon:adm /var/log/agent && chmod 2750 /var/log/agent
          echo '{\"type\": \"azure-vnet\"}' >/etc/cni/net.d/10-azure.conflist
          echo program >/var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/bin
-         ssh-keygen -q -t rsa -b 1024 -N '' -f /etc/ssh/ssh_host_rsa_key
+         rm -f /etc/ssh/ssh_host_rsa_key* && ssh-keygen -q -t rsa -b 1024 -N '' -f /etc/ssh/ssh_host_rsa_key
          head -c 512 /dev/urandom >/var/lib/systemd/random-seed
          logger -t donor 'a line of the donor'; sync",
     );
@@ -210,7 +228,9 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
     let before = Tree::read(&donor.disk());
 
     let mut clones = Vec::new();
-    for (name, id, host, mac) in [("tree-a", OTHER, "node-a", "00:0d:3a:00:00:0a"), ("tree-b", THIRD, "node-b", "00:0d:3a:00:00:0b")] {
+    for (name, id, host, mac) in
+        [("tree-a", OTHER, "node-a", "00:0d:3a:00:00:0a"), ("tree-b", THIRD, "node-b", "00:0d:3a:00:00:0b")]
+    {
         let mut clone = blueprint(name).disk_of(&donor).build();
         start(&mut clone, id, host, mac);
         clone.power_off();
@@ -218,16 +238,21 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
     }
     let [a, b] = [Tree::read(&clones[0].disk()), Tree::read(&clones[1].disk())];
 
+    assert!(a.content("/var/lib/dbus/machine-id").is_none(), "a copy instead of a link");
     for path in DISTINCT {
         let all = [before.content(path), a.content(path), b.content(path)];
         assert!(all.iter().all(Option::is_some), "{path} is missing on one of them: {all:?}");
         assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2], "{path} is shared");
     }
     let shared = a.0.iter().filter(|(path, entry)| {
-        b.0.get(*path) == Some(entry) && before.0.get(*path) == Some(entry) && matches!(entry, Entry::File { .. } | Entry::Link { .. })
+        b.0.get(*path) == Some(entry)
+            && before.0.get(*path) == Some(entry)
+            && matches!(entry, Entry::File { .. } | Entry::Link { .. })
     });
-    let unlisted: Vec<&String> =
-        shared.map(|(path, _)| path).filter(|path| !SHARED.iter().any(|(pattern, _)| tree::fits(pattern, path))).collect();
+    let unlisted: Vec<&String> = shared
+        .map(|(path, _)| path)
+        .filter(|path| !SHARED.iter().any(|(pattern, _)| tree::fits(pattern, path)))
+        .collect();
     assert!(unlisted.is_empty(), "shared with the donor without a reason: {unlisted:#?}");
 
     for clone in &clones {
@@ -237,10 +262,15 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
         // It records the VM ids of the machines that had this disk, and nothing else.
         found.retain(|path| !path.ends_with("/var/lib/kiln/ancestry.log"));
         let named = |path: &str| {
-            let values = identity.iter().filter(|(_, value)| !tree::files_containing(Path::new(path), &[value]).is_empty());
+            let values =
+                identity.iter().filter(|(_, value)| !tree::files_containing(Path::new(path), &[value]).is_empty());
             format!("{path}: {:?}", values.map(|(name, _)| name).collect::<Vec<_>>())
         };
-        assert!(found.is_empty(), "the donor's identity: {:#?}", found.iter().map(|path| named(path)).collect::<Vec<_>>());
+        assert!(
+            found.is_empty(),
+            "the donor's identity: {:#?}",
+            found.iter().map(|path| named(path)).collect::<Vec<_>>()
+        );
         let others: Vec<&str> = values.iter().copied().filter(|value| *value != ONE).collect();
         assert!(tree::files_containing(&root.join("var/lib/kiln/ancestry.log"), &others).is_empty());
         let names = tree::names_containing(&root, &others);

@@ -88,9 +88,11 @@ fn walk(root: &Path, folder: &Path, into: &mut Vec<String>) {
 fn sample_paths(policy: &str) -> Vec<String> {
     let patterns = policy.lines().filter_map(|line| line.split_whitespace().next());
     let sample = |pattern: &str| {
-        let plain = pattern.replace("(/.*)?", "/x").replace(".*", "abc").replace("[^/]+", "abc").replace("[^/]*", "abc");
+        let plain =
+            pattern.replace("(/.*)?", "/x").replace(".*", "abc").replace("[^/]+", "abc").replace("[^/]*", "abc");
         let plain = plain.replace("\\.", ".").replace(".+", "abc").replace("[0-9]+", "12").replace("[0-9]*", "12");
-        let is_plain = plain.starts_with('/') && !plain.contains(['(', ')', '[', ']', '?', '*', '+', '|', '\\', '{', '^', '$']);
+        let is_plain =
+            plain.starts_with('/') && !plain.contains(['(', ')', '[', ']', '?', '*', '+', '|', '\\', '{', '^', '$']);
         is_plain.then_some(plain)
     };
     patterns.filter_map(sample).collect()
@@ -120,7 +122,7 @@ fn labels_of_all_paths_are_those_of_matchpathcon() {
                 let theirs = labels.get(path.as_str()).copied().filter(|label| *label != "<<none>>");
                 let ours = contexts.label(path, kind);
                 if ours != theirs {
-                    differing.insert(path, (ours, theirs));
+                    differing.insert(path, (ours, theirs.map(str::to_owned)));
                 }
             }
             assert!(labels.len() > chunk.len() / 2, "{}", String::from_utf8_lossy(&output.stderr));
@@ -151,7 +153,11 @@ fn label(path: &Path) -> Option<String> {
 fn inodes(root: &Path) -> BTreeMap<String, u64> {
     let mut paths = Vec::new();
     walk(root, root, &mut paths);
-    paths.into_iter().map(|path| (fs::symlink_metadata(root.join(&path[1..])).expect("metadata").ino(), path)).map(|(ino, path)| (path, ino)).collect()
+    paths
+        .into_iter()
+        .map(|path| (fs::symlink_metadata(root.join(&path[1..])).expect("metadata").ino(), path))
+        .map(|(ino, path)| (path, ino))
+        .collect()
 }
 
 fn run(root: &Path, words: &[&str]) {
@@ -171,8 +177,11 @@ fn everything_that_kilnd_writes_has_the_label_of_the_policy() {
     let before = inodes(root);
     let config = case_path("everything").join("config.json");
     run(root, &["apply", "--config", config.to_str().expect("UTF-8")]);
-    let written: Vec<String> =
-        inodes(root).into_iter().filter(|(path, inode)| before.get(path) != Some(inode)).map(|(path, _)| path).collect();
+    let written: Vec<String> = inodes(root)
+        .into_iter()
+        .filter(|(path, inode)| before.get(path) != Some(inode))
+        .map(|(path, _)| path)
+        .collect();
     assert!(written.len() > 30, "{written:?}");
     let without: Vec<&String> = written.iter().filter(|path| label(&root.join(&path[1..])).is_none()).collect();
     let lists = lists(&selinux);
@@ -190,12 +199,14 @@ fn everything_that_kilnd_writes_has_the_label_of_the_policy() {
     setfiles.args(written.iter().map(|path| root.join(&path[1..])));
     let output = setfiles.output().expect("setfiles");
     let changes = String::from_utf8_lossy(&output.stdout).into_owned();
-    let wrong: Vec<&str> = changes.lines().filter(|line| written.iter().any(|path| line.contains(&format!("{path} ")))).collect();
+    let wrong: Vec<&str> =
+        changes.lines().filter(|line| written.iter().any(|path| line.contains(&format!("{path} ")))).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // The check can fail: a wrong label is listed.
     let file = root.join("etc/kiln/current");
-    rustix::fs::lsetxattr(&file, ATTRIBUTE, b"system_u:object_r:shadow_t:s0\0", rustix::fs::XattrFlags::empty()).expect("set");
+    rustix::fs::lsetxattr(&file, ATTRIBUTE, b"system_u:object_r:shadow_t:s0\0", rustix::fs::XattrFlags::empty())
+        .expect("set");
     let mut setfiles = tool(&selinux, "usr/sbin/setfiles");
     setfiles.args(["-n", "-v", "-F", "-m", "-r"]).arg(root).arg(root.join(&list[1..])).arg(&file);
     let planted = setfiles.output().expect("setfiles");
@@ -210,6 +221,7 @@ fn nothing_is_labelled_without_selinux() {
     fs::write(root.join("etc/group"), "root:x:0:\nadm:x:4:\nsudo:x:27:\n").expect("written");
     let config = case_path("everything").join("config.json");
     run(root, &["apply", "--config", config.to_str().expect("UTF-8")]);
-    let labelled: Vec<String> = inodes(root).into_keys().filter(|path| label(&root.join(&path[1..])).is_some()).collect();
+    let labelled: Vec<String> =
+        inodes(root).into_keys().filter(|path| label(&root.join(&path[1..])).is_some()).collect();
     assert!(labelled.is_empty(), "{labelled:?}");
 }

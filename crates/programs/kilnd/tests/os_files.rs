@@ -237,7 +237,13 @@ fn glob_matches_existing_paths_and_skips_hidden_folders() {
     for path in ["home/ann/.ssh/authorized_keys", "home/.hidden/.ssh/authorized_keys", "etc/ssh/ssh_host_rsa_key"] {
         fs::write(folder.path().join(path), "").expect("file");
     }
-    assert_eq!(root.glob("/home/*/.ssh/authorized_keys").expect("glob"), ["/home/ann/.ssh/authorized_keys"]);
-    assert_eq!(root.glob("/etc/ssh/ssh_host_*_key").expect("glob"), ["/etc/ssh/ssh_host_rsa_key"]);
-    assert_eq!(root.glob("/nowhere/*/x").expect("glob"), Vec::<String>::new());
+    assert_eq!(
+        root.glob("/home/*/.ssh/authorized_keys").expect("glob"),
+        [std::path::Path::new("/home/ann/.ssh/authorized_keys")]
+    );
+    assert_eq!(
+        root.glob("/etc/ssh/ssh_host_*_key").expect("glob"),
+        [std::path::Path::new("/etc/ssh/ssh_host_rsa_key")]
+    );
+    assert_eq!(root.glob("/nowhere/*/x").expect("glob"), Vec::<std::path::PathBuf>::new());
 }

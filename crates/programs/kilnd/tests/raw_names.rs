@@ -62,11 +62,9 @@ fn donor_with_raw_names() -> Disk {
     }
     READ.iter().for_each(|folder| plant(&disk, folder));
     // Names that match a pattern of the list.
-    for (folder, before, after) in [
-        ("/etc/ssh", "ssh_host_", "_key"),
-        ("/var/lib/dhcp", "dhclient.", ".leases"),
-        ("/var/lib/waagent", "", ".xml"),
-    ] {
+    for (folder, before, after) in
+        [("/etc/ssh", "ssh_host_", "_key"), ("/var/lib/dhcp", "dhclient.", ".leases"), ("/var/lib/waagent", "", ".xml")]
+    {
         fs::create_dir_all(disk.at(folder)).expect("folders");
         fs::write(raw(&disk.at(folder), before, after), SECRET).expect("written");
     }

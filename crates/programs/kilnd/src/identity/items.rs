@@ -42,6 +42,12 @@ impl IdentityItem {
         for pattern in &self.paths {
             found.extend(root.glob(pattern)?);
         }
+        if self.name == LOGS {
+            // The journal and the logs of pods are items of their own.
+            let others = IDENTITY.iter().filter(|item| item.name != LOGS).flat_map(|item| item.paths);
+            let others: Vec<&str> = others.copied().filter(|path| path.starts_with("/var/log/")).collect();
+            found.retain(|path| !others.iter().any(|other| path.starts_with(other)));
+        }
         Ok(found)
     }
 

@@ -56,8 +56,7 @@ impl Generations {
         let existing = self.files(Path::new(&folder))?;
         let differing = self.root.differing(&files)?;
         let existing: BTreeSet<_> = existing.iter().map(PathBuf::as_path).collect();
-        Ok(existing == wanted
-            && differing.iter().all(|file| matches!(file.content, FileContent::Seed(_))))
+        Ok(existing == wanted && differing.iter().all(|file| matches!(file.content, FileContent::Seed(_))))
     }
 
     /// Writes a generation's folder atomically; an existing one with the same name is replaced. Paths are relative to the folder. Returns false

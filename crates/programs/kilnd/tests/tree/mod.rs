@@ -11,11 +11,20 @@ use kiln_types::sha256_hex;
 /// An entry with everything that a clone could share.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    Folder { attributes: Attributes },
-    File { attributes: Attributes, sha256: String },
-    Link { target: String },
+    Folder {
+        attributes: Attributes,
+    },
+    File {
+        attributes: Attributes,
+        sha256: String,
+    },
+    Link {
+        target: String,
+    },
     /// A device, a socket or a pipe; overlayfs marks removed files with a device.
-    Other { mode: u32 },
+    Other {
+        mode: u32,
+    },
 }
 
 /// Mode, owner and extended attributes.
@@ -82,7 +91,9 @@ fn extended(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut names = vec![0; 4096];
     let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap_or_default();
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let names = names.map(|name| String::from_utf8_lossy(name).into_owned()).filter(|name| !name.starts_with("trusted.overlay"));
+    let names = names
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .filter(|name| !name.starts_with("trusted.overlay"));
     let value = |name: &String| {
         let mut value = vec![0; 4096];
         let length = rustix::fs::lgetxattr(path, name.as_str(), &mut value[..]).unwrap_or_default();

@@ -80,7 +80,13 @@ impl Root {
         let failed = |source| Error::io("open", path.display().to_string(), source);
         let path = path.canonicalize().map_err(failed)?;
         let folder = rustix::fs::open(&path, FOLDER, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        Ok(Self { folder: Arc::new(folder), is_host: path == Path::new("/"), path, labels: Arc::default(), ops: Arc::default() })
+        Ok(Self {
+            folder: Arc::new(folder),
+            is_host: path == Path::new("/"),
+            path,
+            labels: Arc::default(),
+            ops: Arc::default(),
+        })
     }
 
     /// Whether this is the running machine.

@@ -53,7 +53,8 @@ impl Root {
             Opened::Other(found) => return Ok(found),
         };
         let mut hash = Sha256::new();
-        pieces(&file, &stat, u64::MAX, |piece| hash.update(piece)).map_err(|errno| Error::io("read", text(path), errno))?;
+        pieces(&file, &stat, u64::MAX, |piece| hash.update(piece))
+            .map_err(|errno| Error::io("read", text(path), errno))?;
         let sha256 = hex(&hash.finalize());
         let owner = Owner::from_ids(stat.st_uid, stat.st_gid);
         Ok(FileState::File { sha256, mode: stat.st_mode & 0o7777, owner })
@@ -112,7 +113,7 @@ impl Root {
             Some(FileKind::Link) => {
                 // A target that is not UTF-8 differs from every desired one, so the lossy form suffices.
                 Ok(FileState::Link { target: text(&self.read_link(path)?.unwrap_or_default()) })
-            },
+            }
             Some(_) => Ok(FileState::Other),
         }
     }

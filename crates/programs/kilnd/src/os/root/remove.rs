@@ -19,11 +19,7 @@ impl Root {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
         if FileKind::from_stat(&stat) == FileKind::Folder {
-            return Err(Error::Kind {
-                path: text(path),
-                found: FileKind::Folder.name(),
-                wanted: "a file or a link",
-            });
+            return Err(Error::Kind { path: text(path), found: FileKind::Folder.name(), wanted: "a file or a link" });
         }
         self.ops.act(Op::Remove, "remove", &text(path), || rustix::fs::unlinkat(&parent, name, AtFlags::empty()))?;
         let folder = path.parent().unwrap_or(path);
@@ -49,11 +45,7 @@ impl Root {
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
         let Some(stat) = stat_of(&parent, name, path)? else { return Ok(false) };
         if FileKind::from_stat(&stat) != FileKind::Folder {
-            return Err(Error::Kind {
-                path: text(path),
-                found: FileKind::from_stat(&stat).name(),
-                wanted: "a folder",
-            });
+            return Err(Error::Kind { path: text(path), found: FileKind::from_stat(&stat).name(), wanted: "a folder" });
         }
         self.refuse_mounts(path)?;
         let folder = open_folder(&parent, name, path)?;
