@@ -78,8 +78,7 @@ impl Describe for String {
     }
 
     fn secrets(&self, name: &str) -> Vec<SuspectedSecret> {
-        let found = |looks_like| SuspectedSecret { path: String::new(), looks_like };
-        secrets::classify_field(name, self).map(found).into_iter().collect()
+        secrets::find_in_text(name, self).into_iter().collect()
     }
 }
 

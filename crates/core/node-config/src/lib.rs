@@ -5,6 +5,7 @@
 
 pub mod canonical;
 pub mod changes;
+mod content_secrets;
 mod describe;
 mod effect;
 pub mod media;

@@ -6,14 +6,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::content_secrets;
 use crate::describe::below;
 
 /// A value that looks like a secret. The value itself is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuspectedSecret {
     pub path: String,
+    /// The key inside the value, if the value is the content of a file.
+    pub key: Option<String>,
     /// For example `a private key`.
     pub looks_like: &'static str,
+}
+
+impl std::fmt::Display for SuspectedSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "`{key}` in the content looks like {}", self.looks_like),
+            None => write!(f, "the value looks like {}", self.looks_like),
+        }
+    }
 }
 
 impl SuspectedSecret {
@@ -35,12 +47,21 @@ pub(crate) fn find_in_field(name: &str, value: &Value) -> Vec<SuspectedSecret> {
     found
 }
 
-/// Returns what kind of secret the text of a field looks like, judged by the name of the field and the text.
-pub(crate) fn classify_field(name: &str, text: &str) -> Option<&'static str> {
+/// Judges the text of a field by the name of the field, by the text, and by the keys in the text. Base64 is decoded first.
+pub(crate) fn find_in_text(name: &str, text: &str) -> Option<SuspectedSecret> {
+    let found = |looks_like| SuspectedSecret { path: String::new(), key: None, looks_like };
     if is_named_secret(name) && !text.is_empty() {
-        return Some("a field for a secret");
+        return Some(found("a field for a secret"));
     }
-    classify(text).or_else(|| classify(&decoded(text.trim())?))
+    let in_content = |text: &str| {
+        let by_shape = classify(text).map(found);
+        let by_key = || {
+            let secret = content_secrets::find(text)?;
+            Some(SuspectedSecret { key: Some(secret.key), ..found(secret.looks_like) })
+        };
+        by_shape.or_else(by_key)
+    };
+    in_content(text).or_else(|| in_content(&decoded(text.trim())?))
 }
 
 fn walk(name: &str, value: &Value, path: &mut String, found: &mut Vec<SuspectedSecret>) {
@@ -64,9 +85,7 @@ fn walk(name: &str, value: &Value, path: &mut String, found: &mut Vec<SuspectedS
             }
         }
         Value::String(text) => {
-            found.extend(
-                classify_field(name, text).map(|looks_like| SuspectedSecret { path: path.clone(), looks_like }),
-            );
+            found.extend(find_in_text(name, text).map(|secret| SuspectedSecret { path: path.clone(), ..secret }));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -161,8 +180,21 @@ mod tests {
         let found = find(&json!({"spec": {"files": [{"content": "abcdef.0123456789abcdef"}]}}));
         assert_eq!(
             found,
-            [SuspectedSecret { path: "spec.files[0].content".to_owned(), looks_like: "a bootstrap token" }]
+            [SuspectedSecret { path: "spec.files[0].content".to_owned(), key: None, looks_like: "a bootstrap token" }]
         );
+    }
+
+    #[test]
+    fn secret_in_the_content_of_a_file_is_reported_with_its_key() {
+        let azure = r#"{"tenantId": "t", "aadClientId": "c", "aadClientSecret": "hunter2"}"#;
+        for file in [json!({"content": azure}), json!({"contentBase64": STANDARD.encode(azure)})] {
+            let document = json!({"spec": {"files": [file]}});
+            let found = find(&document);
+            assert_eq!(found.len(), 1, "{document}");
+            assert!(found[0].path.starts_with("spec.files[0].content"), "{}", found[0].path);
+            let text = found[0].to_string();
+            assert_eq!(text, "`aadClientSecret` in the content looks like a key with a secret");
+        }
     }
 
     #[test]

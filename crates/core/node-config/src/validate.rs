@@ -67,10 +67,7 @@ impl NodeConfig {
     pub fn check(&self) -> Result<(), Invalid> {
         let mut checker = self.values();
         for found in self.suspected_secrets() {
-            checker.report(
-                found.path,
-                format!("the value looks like {}; a NodeConfig must not contain secrets", found.looks_like),
-            );
+            checker.report(found.path.clone(), format!("{found}; a NodeConfig must not contain secrets"));
         }
         checker.done()
     }

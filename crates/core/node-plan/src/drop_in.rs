@@ -37,6 +37,8 @@ pub enum BadDropIn {
     Empty { file: String, field: &'static str },
     #[error("{file}: `{path}` must be absolute, without `..`, and at least two levels deep")]
     Path { file: String, path: String },
+    #[error("{file}: only files of the built-in list are edited; expected `remove`, `reset` or `keep`")]
+    Edit { file: String },
     #[error("{file}: `{path}` overlaps the item `{item}`")]
     Overlaps { file: String, path: String, item: &'static str },
 }
@@ -57,6 +59,9 @@ impl DropIn {
             if empty {
                 return Err(BadDropIn::Empty { file, field });
             }
+        }
+        if item.treatment == Treatment::Edit {
+            return Err(BadDropIn::Edit { file });
         }
         for path in &item.paths {
             // At least two components: no id is all of `/etc`.

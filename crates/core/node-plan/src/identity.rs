@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Treatment {
     /// Replaced with a new one, by kilnd or by the program that owns it.
     Reset,
+    /// The lines that identify a machine are removed ([`crate::identity_edit`]); the rest of the file stays.
+    Edit,
     Remove,
     /// Kept: it is the purpose of a clone.
     Keep,
@@ -20,7 +22,7 @@ pub enum Treatment {
 pub struct Item {
     /// The name in inspections and reports.
     pub name: &'static str,
-    /// Files and folders; `*` matches any characters except `/`.
+    /// Files and folders; `*` matches any characters except `/`, and `**` at the end all files below, while their folders stay.
     pub paths: &'static [&'static str],
     pub treatment: Treatment,
     pub why: &'static str,
@@ -30,7 +32,7 @@ const fn item(name: &'static str, treatment: Treatment, paths: &'static [&'stati
     Item { name, paths, treatment, why }
 }
 
-use Treatment::{Keep, Remove, Reset};
+use Treatment::{Edit, Keep, Remove, Reset};
 
 /// The identity list.
 pub const IDENTITY: &[Item] = &[
@@ -46,29 +48,76 @@ pub const IDENTITY: &[Item] = &[
         &["/etc/hostname"],
         "the kubelet registers with it: a clone would take over its donor's Node",
     ),
+    item("hosts", Edit, &["/etc/hosts"], "the donor's name would resolve to this machine, or to the donor's address"),
+    item(
+        "mail-name",
+        Remove,
+        &["/etc/mailname"],
+        "the donor's full name; mail programs derive it from the host name without the file",
+    ),
+    item("host-id", Remove, &["/etc/hostid"], "storage programs tell hosts apart by it; the C library derives one"),
     item(
         "ssh-host-keys",
         Reset,
-        &["/etc/ssh/ssh_host_*_key", "/etc/ssh/ssh_host_*_key.pub"],
+        &["/etc/ssh/ssh_host_*_key", "/etc/ssh/ssh_host_*_key.pub", "/etc/ssh/ssh_host_*_key-cert.pub"],
         "with the key of one clone an attacker could impersonate all of them",
     ),
     item(
         "dhcp-duid",
         Reset,
-        &["/etc/dhcp/dhclient6.duid", "/var/lib/dhcp/dhclient6.duid", "/var/lib/dhcpcd/duid"],
+        &[
+            "/etc/dhcp/dhclient6.duid",
+            "/var/lib/dhcp/dhclient6.duid",
+            "/var/lib/dhclient/dhclient6.duid",
+            "/var/lib/dhcpcd/duid",
+            "/var/lib/dhcpcd/secret",
+        ],
         "two machines with the same DUID get the same address",
     ),
     item(
         "dhcp-leases",
         Remove,
-        &["/var/lib/dhcp/*.leases", "/run/systemd/netif/leases", "/var/lib/NetworkManager/*.lease"],
+        &[
+            "/var/lib/dhcp/*.lease",
+            "/var/lib/dhcp/*.leases",
+            "/var/lib/dhclient/*.lease",
+            "/var/lib/dhclient/*.leases",
+            "/var/lib/dhcpcd/*.lease",
+            "/var/lib/dhcpcd/*.lease6",
+            "/run/systemd/netif/leases",
+            "/var/lib/NetworkManager/*.lease",
+        ],
         "a clone would request its donor's address",
     ),
     item(
+        "network-manager-state",
+        Remove,
+        &["/var/lib/NetworkManager/secret_key", "/var/lib/NetworkManager/timestamps"],
+        "stable addresses and client ids are derived from the key",
+    ),
+    item(
         "netplan",
-        Reset,
-        &["/etc/netplan/50-cloud-init.yaml"],
+        Edit,
+        &["/etc/netplan/*.yaml"],
         "cloud-init writes the donor's MAC address into it: a clone would have no network",
+    ),
+    item(
+        "interface-files",
+        Edit,
+        &[
+            "/etc/systemd/network/10-cloud-init-*.network",
+            "/etc/systemd/network/10-cloud-init-*.link",
+            "/etc/systemd/network/50-cloud-init-*.link",
+            "/etc/NetworkManager/system-connections/cloud-init-*.nmconnection",
+            "/etc/sysconfig/network-scripts/ifcfg-*",
+        ],
+        "like netplan, on Azure Linux and other systems",
+    ),
+    item(
+        "interface-rules",
+        Remove,
+        &["/etc/udev/rules.d/70-persistent-net.rules", "/etc/udev/rules.d/85-persistent-net-cloud-init.rules"],
+        "they name interfaces by the donor's MAC addresses",
     ),
     item(
         "cloud-init-state",
@@ -82,16 +131,34 @@ pub const IDENTITY: &[Item] = &[
         &[
             "/var/lib/waagent/events",
             "/var/lib/waagent/history",
+            "/var/lib/waagent/logcollector",
             "/var/lib/waagent/provisioned",
+            "/var/lib/waagent/published_hostname",
+            "/var/lib/waagent/CustomData",
+            "/var/lib/waagent/Incarnation",
             "/var/lib/waagent/*.xml",
+            "/var/lib/waagent/*.json",
+            "/var/lib/waagent/*.agentsManifest",
+            "/var/lib/waagent/*.manifest",
+            "/var/lib/waagent/partition",
+            // The certificates by which Azure encrypts the settings of extensions for one machine.
+            "/var/lib/waagent/*.crt",
             "/var/lib/waagent/*.prv",
+            "/var/lib/waagent/*.pem",
+            "/var/lib/waagent/*.p7m",
+            "/var/lib/waagent/*.cert",
             // The last settings that an extension processed: it would skip those of a clone, which have the same number.
             "/var/lib/waagent/*/mrseq",
             "/var/lib/waagent/*/config/*.settings",
             "/var/lib/waagent/*/config/HandlerState",
             "/var/lib/waagent/*/config/HandlerStatus",
+            "/var/lib/waagent/*/HandlerEnvironment.json",
+            "/var/lib/waagent/*/heartbeat.log",
             "/var/lib/waagent/*/status",
+            "/var/lib/waagent/*/events",
             "/var/lib/waagent/custom-script",
+            "/var/lib/waagent/run-command",
+            "/var/lib/waagent/run-command-handler",
         ],
         "the agent would consider a clone provisioned, report as its donor and not run its extensions",
     ),
@@ -101,7 +168,18 @@ pub const IDENTITY: &[Item] = &[
         &["/var/lib/kiln/custom-data"],
         "the donor's custom data, including its join credential",
     ),
-    item("journal", Remove, &["/var/log/journal"], "the donor's logs, stored under its machine id"),
+    item(
+        "journal",
+        Remove,
+        &["/var/log/journal", "/var/lib/rsyslog/imjournal.state", "/var/lib/systemd/journal-upload/state"],
+        "the donor's logs, stored under its machine id",
+    ),
+    item(
+        "logs",
+        Remove,
+        &["/var/log/**"],
+        "the donor's logs contain its name, addresses and users; a clone's logs start with its own boot",
+    ),
     item(
         "random-seed",
         Reset,
@@ -111,7 +189,7 @@ pub const IDENTITY: &[Item] = &[
     item(
         "credential-secret",
         Reset,
-        &["/var/lib/systemd/credential.secret"],
+        &["/var/lib/systemd/credential.secret", "/var/lib/systemd/tpm2-srk-public-key.*"],
         "every clone could decrypt credentials that were encrypted with it",
     ),
     item(
@@ -141,7 +219,7 @@ pub const IDENTITY: &[Item] = &[
     item(
         "kubelet-pods",
         Remove,
-        &["/var/lib/kubelet/pods"],
+        &["/var/lib/kubelet/pods", "/var/lib/kubelet/pod-resources"],
         "emptyDirs and tokens of pods; refused if something is mounted below, so that no volume is emptied",
     ),
     item(
@@ -151,6 +229,9 @@ pub const IDENTITY: &[Item] = &[
             "/var/lib/kubelet/cpu_manager_state",
             "/var/lib/kubelet/memory_manager_state",
             "/var/lib/kubelet/dra_manager_state",
+            "/var/lib/kubelet/allocated_pods_state",
+            "/var/lib/kubelet/actuated_pods_state",
+            "/var/lib/kubelet/graceful_node_shutdown_state",
         ],
         "assignments of the donor's pods; a kubelet with another size or policy would not start",
     ),
@@ -163,14 +244,40 @@ pub const IDENTITY: &[Item] = &[
     item(
         "kubelet-plugins",
         Remove,
-        &["/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry"],
-        "sockets and checkpoints of plugins that are not registered on the clone",
+        &["/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins", "/var/lib/kubelet/plugins_registry"],
+        "sockets and volume records of plugins and CSI drivers that are not registered on the clone",
     ),
     item(
         "cni-state",
         Remove,
-        &["/var/lib/cni/networks", "/var/lib/cni/results"],
+        &[
+            "/var/lib/cni/networks",
+            "/var/lib/cni/results",
+            "/var/lib/cni/cache",
+            "/var/lib/cni/flannel",
+            "/var/lib/cni/multus",
+        ],
         "addresses of the donor's pods would never be released",
+    ),
+    item(
+        "cni-agents",
+        Remove,
+        &[
+            "/etc/cni/net.d/*antrea*",
+            "/etc/cni/net.d/*azure-swift*",
+            "/etc/cni/net.d/*calico*",
+            "/etc/cni/net.d/*canal*",
+            "/etc/cni/net.d/*cilium*",
+            "/etc/cni/net.d/*flannel*",
+            "/etc/cni/net.d/*kindnet*",
+            "/etc/cni/net.d/*kube-router*",
+            "/etc/cni/net.d/*kuberouter*",
+            "/etc/cni/net.d/*multus*",
+            "/etc/cni/net.d/*ovn*",
+            "/etc/cni/net.d/*weave*",
+            "/etc/cni/net.d/whereabouts.d",
+        ],
+        "agents in pods write them with the node's name, pod range and tokens; until then the node must not be Ready",
     ),
     item(
         "calico-nodename",
@@ -179,11 +286,31 @@ pub const IDENTITY: &[Item] = &[
         "calico would treat a clone's pods as its donor's; it recreates the file",
     ),
     item("pod-logs", Remove, &["/var/log/pods", "/var/log/containers"], "logs of the donor's pods"),
-    item("core-dumps", Remove, &["/var/lib/systemd/coredump", "/var/crash"], "memory of the donor's processes"),
+    item(
+        "core-dumps",
+        Remove,
+        &["/var/lib/systemd/coredump", "/var/lib/systemd/pstore", "/var/crash"],
+        "memory of the donor's processes",
+    ),
+    item(
+        "error-report-ids",
+        Remove,
+        &["/var/lib/whoopsie/whoopsie-id", "/var/lib/apport/uuid"],
+        "crash reports of all clones would count as one machine's",
+    ),
     item(
         "shell-history",
         Remove,
-        &["/root/.bash_history", "/home/*/.bash_history"],
+        &[
+            "/root/.bash_history",
+            "/root/.python_history",
+            "/root/.viminfo",
+            "/root/.lesshst",
+            "/home/*/.bash_history",
+            "/home/*/.python_history",
+            "/home/*/.viminfo",
+            "/home/*/.lesshst",
+        ],
         "commands typed on the donor, which may contain secrets",
     ),
     item(
@@ -218,6 +345,15 @@ pub fn with(treatment: Treatment) -> impl Iterator<Item = &'static Item> {
 /// The item with this name.
 pub fn named(name: &str) -> Option<&'static Item> {
     IDENTITY.iter().find(|item| item.name == name)
+}
+
+/// Whether a log is a rotated one, by its name: `syslog.1`, `syslog.2.gz`, `waagent.log-20261116`, `x.old`. Rotated logs are deleted, and the current ones
+/// emptied: a program that may not create files in its folder keeps its log with owner and mode.
+pub fn is_rotated_log(name: &str) -> bool {
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let has_date = |text: &str| text.rsplit_once('-').is_some_and(|(_, date)| is_number(date) && date.len() >= 8);
+    ["gz", "xz", "zst", "bz2", "old"].contains(&ending) || is_number(ending) || has_date(name) || has_date(stem)
 }
 
 /// Whether the paths are equal or one contains the other. `*` in either matches any name.
@@ -270,8 +406,20 @@ mod tests {
 
     #[test]
     fn identifying_items_are_reset() {
-        for name in ["machine-id", "host-name", "ssh-host-keys", "dhcp-duid", "kubelet-pki", "netplan", "random-seed"] {
+        for name in ["machine-id", "host-name", "ssh-host-keys", "dhcp-duid", "kubelet-pki", "random-seed"] {
             assert_eq!(named(name).map(|item| item.treatment), Some(Reset), "{name}");
+        }
+    }
+
+    #[test]
+    fn rotated_logs_are_recognized() {
+        for name in
+            ["syslog.1", "syslog.2.gz", "waagent.log-20261116", "waagent.log-20261116.gz", "x.old", "a-20261116.log"]
+        {
+            assert!(is_rotated_log(name), "{name}");
+        }
+        for name in ["syslog", "waagent.log", "wtmp", "cloud-init-output.log", "kern.log", "node-1.log"] {
+            assert!(!is_rotated_log(name), "{name}");
         }
     }
 

@@ -48,6 +48,18 @@ impl Credential {
         }
     }
 
+    /// Whether it is or contains a token, which a node needs only once.
+    pub fn has_token(&self) -> bool {
+        match self {
+            Self::Token(_) => true,
+            Self::ClientCertificate(_) => false,
+            Self::Kubeconfig(bytes) => {
+                let text = String::from_utf8_lossy(bytes.expose());
+                kiln_node_config::secrets::classify(&text) == Some("a bootstrap token")
+            }
+        }
+    }
+
     /// The name of the kind.
     pub fn kind(&self) -> &'static str {
         match self {

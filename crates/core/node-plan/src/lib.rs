@@ -15,6 +15,7 @@ mod facts;
 mod file;
 mod findings;
 pub mod identity;
+pub mod identity_edit;
 mod image;
 mod join;
 mod json;
@@ -23,6 +24,7 @@ pub mod layout;
 mod manifest;
 mod observed;
 mod plan;
+pub mod selinux;
 mod state;
 mod toml;
 

@@ -31,6 +31,8 @@ pub enum TestDep {
     NodeRoot,
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
     CloudRoot,
+    /// A Debian root with an SELinux policy, and with the tools that label files by it.
+    SelinuxRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
@@ -172,6 +174,9 @@ const CLOUD_PACKAGES: &[&str] = &[
     "udev",
 ];
 
+/// The reference policy, `setfiles` and `matchpathcon`.
+const SELINUX_PACKAGES: &[&str] = &["policycoreutils", "selinux-policy-default", "selinux-utils"];
+
 /// Programs that boot machines and create their disks.
 const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
@@ -195,7 +200,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -209,6 +214,7 @@ impl TestDep {
         Self::Chromium,
         Self::NodeRoot,
         Self::CloudRoot,
+        Self::SelinuxRoot,
         Self::Umoci,
         Self::BenchTools,
         Self::BenchRoot,
@@ -231,6 +237,7 @@ impl TestDep {
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
+            Self::SelinuxRoot => "selinux-root",
             Self::Umoci => "umoci",
             Self::BenchTools => "bench-tools",
             Self::BenchRoot => "bench-root",
@@ -254,6 +261,7 @@ impl TestDep {
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
+            Self::SelinuxRoot => "a Debian root with an SELinux policy and its tools",
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
             Self::BenchTools => "QEMU and disk tools in a Debian root",
             Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
@@ -276,7 +284,8 @@ impl TestDep {
             | Self::SystemdAnalyze
             | Self::Chromium
             | Self::NodeRoot
-            | Self::CloudRoot => Tier::Default,
+            | Self::CloudRoot
+            | Self::SelinuxRoot => Tier::Default,
             Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
@@ -369,6 +378,7 @@ impl TestDep {
             Self::CloudRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: CLOUD_PACKAGES, disabled: NODE_DISABLED }
             }
+            Self::SelinuxRoot => Recipe::DebianRoot { suite: "bookworm", packages: SELINUX_PACKAGES, disabled: &[] },
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
@@ -396,6 +406,7 @@ impl TestDep {
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
+            Self::SelinuxRoot => "root/usr/sbin/matchpathcon",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
@@ -485,7 +496,7 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, umoci, \
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, selinux-root, umoci, \
                      bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }

@@ -67,14 +67,28 @@ impl Machine {
     /// Creates a machine that is off. `name` must be unique in this process. The disk starts as a copy of `root`, with the changes in
     /// `disk` if it is given, which is the [`disk`](Self::disk) of another machine. `arguments` are further arguments of systemd-nspawn, which comes from `root` too.
     pub fn create(name: &str, root: &Path, disk: Option<&Path>, arguments: &[String]) -> Result<Self, Error> {
+        Self::create_layered(name, &[root], disk, arguments)
+    }
+
+    /// The same with several root folders laid over each other, lowest first. systemd-nspawn comes from the first.
+    pub fn create_layered(
+        name: &str,
+        roots: &[&Path],
+        disk: Option<&Path>,
+        arguments: &[String],
+    ) -> Result<Self, Error> {
         let name = group_name(name);
         let group = format!("kiln-{name}");
         let run = |folder: &str| Path::new("/run").join(folder);
-        let overlay = Overlay { lower: vec![root.to_owned()], upper: run("disk"), work: run("work") };
+        let overlay = Overlay {
+            lower: roots.iter().map(|root| root.to_path_buf()).collect(),
+            upper: run("disk"),
+            work: run("work"),
+        };
         let options = overlay.options(Path::new(""));
         let namespaces =
             Namespaces::create(&group, HOLD, &[disk.unwrap_or(Path::new("")).as_os_str(), OsStr::new(&options)])?;
-        let mut words = boot_words(Some(root), &group, &name);
+        let mut words = boot_words(roots.first().copied(), &group, &name);
         words.push("--bind-ro=/run/hardware:/hardware".into());
         words.extend(arguments.iter().map(OsString::from));
         Ok(Self { name, words, namespaces, process: None, leader: OnceLock::new() })

@@ -28,7 +28,7 @@ fn process(machine: &Machine, unit: &str) -> String {
 
 #[test]
 fn node_joins_by_tls_bootstrap_and_stays_ready_through_updates() {
-    let (machine, cloud, cluster) = joined("joins");
+    let (mut machine, cloud, cluster) = joined("joins");
     let joined = cluster.node().expect("a node");
     let kubelet = process(&machine, "kubelet.service");
     let label = |document: Document| document.with("/spec/kubelet/labels", json!({"example.com/team": "blue"}));
@@ -89,6 +89,19 @@ fn node_joins_by_tls_bootstrap_and_stays_ready_through_updates() {
          cat /proc/[0-9]*/cmdline | grep -c 0123456789abcde[f] || true",
     );
     assert_eq!(found.stdout, "0\n0\n");
+    // Nor is it in a file of root's, except the copy of the custom data, which the prototype operation needs.
+    machine.wait_until("the join token is removed", |machine| {
+        let found = machine.run(&["grep", "-rl", "0123456789abcdef", "/etc", "/var/lib/kiln", "/var/lib/kubelet"]);
+        found.stdout.is_empty().then_some(())
+    });
+    assert!(!machine.exists("/etc/kiln/current/bootstrap-kubeconfig"));
+    machine.reboot();
+    let before = ready(&node);
+    machine.wait_until("the kubelet reports without the token", |_| {
+        let now = ready(&cluster.node()?);
+        (now["status"] == "True" && now["lastHeartbeatTime"] != before["lastHeartbeatTime"]).then_some(())
+    });
+    assert!(!machine.exists("/etc/kiln/current/bootstrap-kubeconfig"), "a reboot does not write it again");
 }
 
 /// The Ready condition of a node.

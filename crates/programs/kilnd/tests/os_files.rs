@@ -204,7 +204,7 @@ fn symlink_is_replaced_and_a_held_lock_names_its_holder() {
     assert_eq!(root.read_link("/etc/kiln/current").expect("read"), None);
     root.replace_link("/etc/kiln/current", "generations/1", Durability::Now).expect("replaced");
     root.replace_link("/etc/kiln/current", "generations/2", Durability::Now).expect("replaced");
-    assert_eq!(root.read_link("/etc/kiln/current").expect("read").as_deref(), Some("generations/2"));
+    assert_eq!(root.read_link("/etc/kiln/current").expect("read"), Some("generations/2".into()));
 
     let lock = Lock::take(&root, "/run/kiln/lock").expect("free");
     let error = Lock::take(&root, "/run/kiln/lock").expect_err("held");
@@ -237,7 +237,13 @@ fn glob_matches_existing_paths_and_skips_hidden_folders() {
     for path in ["home/ann/.ssh/authorized_keys", "home/.hidden/.ssh/authorized_keys", "etc/ssh/ssh_host_rsa_key"] {
         fs::write(folder.path().join(path), "").expect("file");
     }
-    assert_eq!(root.glob("/home/*/.ssh/authorized_keys").expect("glob"), ["/home/ann/.ssh/authorized_keys"]);
-    assert_eq!(root.glob("/etc/ssh/ssh_host_*_key").expect("glob"), ["/etc/ssh/ssh_host_rsa_key"]);
-    assert_eq!(root.glob("/nowhere/*/x").expect("glob"), Vec::<String>::new());
+    assert_eq!(
+        root.glob("/home/*/.ssh/authorized_keys").expect("glob"),
+        [std::path::Path::new("/home/ann/.ssh/authorized_keys")]
+    );
+    assert_eq!(
+        root.glob("/etc/ssh/ssh_host_*_key").expect("glob"),
+        [std::path::Path::new("/etc/ssh/ssh_host_rsa_key")]
+    );
+    assert_eq!(root.glob("/nowhere/*/x").expect("glob"), Vec::<std::path::PathBuf>::new());
 }

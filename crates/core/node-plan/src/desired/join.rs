@@ -16,6 +16,8 @@ const AKS_AUDIENCE: &str = "6dae42f8-4368-4678-94ff-3960e28e3630";
 pub(super) fn render(draft: &mut Draft<'_>) {
     let mut certificate = layout::CLIENT_CERTIFICATE.to_owned();
     match (&draft.facts.credential, exec(draft)) {
+        // A joined node needs no token, and a copy of it would only be a secret on the disk.
+        (Some(credential), _) if draft.facts.joined && credential.has_token() => {}
         (Some(credential), _) => {
             draft.file(DesiredFile::secret(layout::CREDENTIAL, credential.bytes().clone()));
             match credential {

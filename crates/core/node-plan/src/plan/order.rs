@@ -14,7 +14,7 @@ use super::services::{services, unit_at, unit_for_path};
 use crate::block::compose;
 use crate::desired::{Deferred, Desired, Setting};
 use crate::file::{AffectedUnit, Comparison, FileContent, FileState};
-use crate::layout::{KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
+use crate::layout::{BOOTSTRAP_KUBECONFIG, CREDENTIAL, KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
 use crate::observed::Observed;
 
 /// The link target of a masked unit.
@@ -81,7 +81,9 @@ impl Work {
                 notify(&mut self.affected, &file.affects);
             }
         }
-        let dropped = |path: &String| desired.file(path).is_none();
+        // The tokens of a joined node are removed from the disk, which is not a change.
+        let is_removed = |path: &str| desired.joined && [CREDENTIAL, BOOTSTRAP_KUBECONFIG].contains(&path);
+        let dropped = |path: &String| desired.file(path).is_none() && !is_removed(path);
         self.generation |= manifest.is_some_and(|manifest| manifest.files.keys().any(dropped));
     }
 

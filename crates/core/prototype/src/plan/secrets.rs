@@ -72,7 +72,7 @@ pub fn cloned_secrets(inspection: &Inspection, join: Option<JoinMode>) -> Vec<Cl
 
 /// Whether the identity list removes a path from clones.
 fn is_reset(path: &str) -> bool {
-    let gone = IDENTITY.iter().filter(|item| item.treatment != Treatment::Keep);
+    let gone = IDENTITY.iter().filter(|item| matches!(item.treatment, Treatment::Remove | Treatment::Reset));
     gone.flat_map(|item| item.paths).any(|pattern| lies_under(path, pattern))
 }
 

@@ -19,6 +19,7 @@ pub struct Blueprint {
     pretended: Vec<String>,
     cgroups: bool,
     disk: Option<PathBuf>,
+    above: Vec<PathBuf>,
 }
 
 /// The first unit of a machine: it replaces kernel settings, which are the host's, by files.
@@ -36,6 +37,7 @@ impl Blueprint {
             pretended: Vec::new(),
             cgroups: false,
             disk: None,
+            above: Vec::new(),
         }
     }
 
@@ -43,6 +45,15 @@ impl Blueprint {
     #[must_use]
     pub fn disk_of(mut self, donor: &Machine) -> Self {
         self.disk = Some(donor.disk());
+        self
+    }
+
+    /// Lays another root folder over [`TestDep::NodeRoot`], for programs that it lacks.
+    #[must_use]
+    pub fn above(mut self, dependency: TestDep) -> Self {
+        let program = require(dependency);
+        let depth = Path::new(dependency.program()).components().count() - 1;
+        self.above.extend(program.ancestors().nth(depth).map(Path::to_owned));
         self
     }
 
@@ -135,7 +146,8 @@ impl Blueprint {
             self.arguments.push(format!("--bind=/run/binds/{number}:{path}"));
         }
         let name = format!("{}-{}", self.name, COUNT.fetch_add(1, Ordering::Relaxed));
-        let machine = nspawn::Machine::create(&name, root, self.disk.as_deref(), &self.arguments);
+        let roots: Vec<&Path> = std::iter::once(root).chain(self.above.iter().map(PathBuf::as_path)).collect();
+        let machine = nspawn::Machine::create_layered(&name, &roots, self.disk.as_deref(), &self.arguments);
         let machine = Machine::new(machine.unwrap_or_else(|error| panic!("{name}: {error}")));
         for number in 0..self.scratch.len() {
             machine.create_host_folder(&format!("/run/binds/{number}"));

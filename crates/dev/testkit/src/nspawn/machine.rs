@@ -36,8 +36,14 @@ impl Machine {
         Self { machine, network }
     }
 
-    pub(super) fn disk(&self) -> PathBuf {
+    /// The folder with the changes to the root folder, as this process sees it: every file that the machine or the test wrote.
+    pub fn disk(&self) -> PathBuf {
         self.machine.disk()
+    }
+
+    /// A path of the machine, as this process sees it. In a machine that is off there are no mounts in it.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.machine.path(path)
     }
 
     /// The name, which no other machine has.

@@ -1,6 +1,8 @@
 //! Enables and disables units by the links that their `[Install]` sections define. This works the same below `--root` and does not involve
 //! systemd, which is busy during a first boot.
 
+use std::path::PathBuf;
+
 use crate::os::{Durability, Root};
 
 /// Where `systemctl enable` creates links.
@@ -45,7 +47,7 @@ pub fn set_enabled(root: &Root, unit: &str, enabled: bool, durability: Durabilit
     Ok(())
 }
 
-fn links(root: &Root, unit: &str) -> Result<Vec<String>, crate::os::Error> {
+fn links(root: &Root, unit: &str) -> Result<Vec<PathBuf>, crate::os::Error> {
     let mut all = root.glob(&format!("{ETC}/*.wants/{unit}"))?;
     all.extend(root.glob(&format!("{ETC}/*.requires/{unit}"))?);
     Ok(all)
@@ -91,7 +93,7 @@ mod tests {
         set_enabled(&root, "agent.service", true, Durability::Later).expect("enabled");
         assert!(is_enabled(&root, "agent.service").expect("read"));
         let link = root.read_link("/etc/systemd/system/multi-user.target.wants/agent.service").expect("read");
-        assert_eq!(link.as_deref(), Some("/usr/lib/systemd/system/agent.service"));
+        assert_eq!(link, Some("/usr/lib/systemd/system/agent.service".into()));
         set_enabled(&root, "agent.service", false, Durability::Later).expect("disabled");
         assert!(!is_enabled(&root, "agent.service").expect("read"));
     }

@@ -75,7 +75,7 @@ fn credential(
 }
 
 fn private_file(root: &Root, path: &str) -> Result<SecretBytes, Error> {
-    let Some(Contents { bytes, mode, uid }) = root.contents_if_exists(path)? else {
+    let Some(Contents { bytes, mode, uid, .. }) = root.contents_if_exists(path)? else {
         return Err(Error::NoCredential { name: path.to_owned() });
     };
     let bytes = SecretBytes::new(bytes);

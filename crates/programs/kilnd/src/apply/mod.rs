@@ -12,6 +12,7 @@ pub mod deferred;
 pub mod enablement;
 mod error;
 pub mod facts;
+pub mod join_tokens;
 pub mod metadata_block;
 pub mod observe;
 pub mod rollback;

@@ -34,7 +34,7 @@ pub fn run(node: &Node, step: &Step, phase: Phase) -> Result<(), ServiceError> {
             let outcome = systemd.start(unit)?;
             if unit == BOOT_LOADER_UNIT && matches!(outcome, JobOutcome::Skipped) {
                 node.log.warn(
-                    "`update-grub` is not installed: update the boot loader configuration yourself to change kernel arguments"
+                    "`update-grub`, `grubby` and `kernel-install` are not installed: update the boot loader configuration yourself to change kernel arguments"
                         .to_owned(),
                 );
             }

@@ -12,7 +12,7 @@ use crate::identity::{self, INITIATOR, IQN_PREFIX, IdentityError, MACHINE_ID, UN
 use crate::node::Node;
 
 /// Replaced instead of deleted.
-const REPLACED: [&str; 3] = [MACHINE_ID, INITIATOR, "/etc/netplan/50-cloud-init.yaml"];
+const REPLACED: [&str; 2] = [MACHINE_ID, INITIATOR];
 
 /// Why a disk was not sealed.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub fn find(root: &Root) -> Result<Vec<Finding>, SealError> {
     let mut found = Vec::new();
     for item in items::all(root)?.into_iter().filter(|item| item.treatment != Treatment::Keep) {
         for path in item.paths_with_identity(root)? {
-            found.push(Finding { item: item.name.clone(), path });
+            found.push(Finding { item: item.name.clone(), path: path.to_string_lossy().into_owned() });
         }
     }
     for (item, path) in
@@ -109,7 +109,6 @@ pub fn seal(node: &Node) -> Result<(), SealError> {
         files.push(DesiredFile::new(INITIATOR, b"GenerateName=yes\n", 0o600));
     }
     root.write_all(&files, Durability::Now)?;
-    identity::remove_mac_addresses(root)?;
     root.remove(CURRENT, Durability::Later)?;
     root.remove_tree(GENERATIONS)?;
     root.sync(&["/"])?;

@@ -5,7 +5,7 @@ use crate::os::{Durability, Root, random};
 use kiln_node_config::canonical::hex;
 use kiln_node_plan::DesiredFile;
 
-use super::{IdentityError, items, netplan};
+use super::{IdentityError, items};
 use crate::node::Node;
 
 /// The content of `/etc/machine-id` in an image: systemd generates an id and treats the boot as a first boot.
@@ -37,7 +37,8 @@ pub(super) fn complete(node: &Node) -> Result<(), IdentityError> {
         for path in item.paths_with_identity(root)? {
             // The node may have got kilnd while it was running. It must keep its identity, so only warn.
             node.log.warn(format!(
-                "the disk has no recorded owner but contains `{path}`; if it is a clone, run `kilnd seal --yes`"
+                "the disk has no recorded owner but contains `{}`; if it is a clone, run `kilnd seal --yes`",
+                path.display()
             ));
         }
     }
@@ -71,8 +72,7 @@ pub(super) fn make(node: &Node, id: Option<&str>, existing: Existing) -> Result<
     root.write_all(&files, Durability::Later)?;
     // Before DHCP sends the name and before the kubelet registers with it.
     root.set_host_name(name.trim())?;
-    host_key(root)?;
-    Ok(netplan::remove_mac_addresses(root)?)
+    Ok(host_key(root)?)
 }
 
 /// The host name from the provisioning media, else a unique temporary one.

@@ -1,11 +1,14 @@
 //! The identity list of one disk, including drop-ins.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::os::{FileKind, Root};
 use kiln_node_plan::{DROP_IN_FOLDER, DropIn, IDENTITY, Treatment};
 
-use super::{IQN_PREFIX, IdentityError, UNINITIALIZED};
+use super::{IQN_PREFIX, IdentityError, UNINITIALIZED, edit};
+
+/// The item with the logs, whose files are emptied.
+pub(super) const LOGS: &str = "logs";
 
 /// An item of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +27,9 @@ pub fn all(root: &Root) -> Result<Vec<IdentityItem>, IdentityError> {
         treatment: item.treatment,
     });
     let mut all: Vec<IdentityItem> = built_in.collect();
-    for name in root.names(DROP_IN_FOLDER)? {
-        if name.starts_with('.') || Path::new(&name).extension().is_none_or(|ending| ending != "json") {
-            continue;
-        }
-        let path = format!("{DROP_IN_FOLDER}/{name}");
+    for path in root.glob(&format!("{DROP_IN_FOLDER}/*.json"))? {
         let text = root.read(&path)?;
-        let item = DropIn::parse(&path, &String::from_utf8_lossy(&text))?;
+        let item = DropIn::parse(&path.to_string_lossy(), &String::from_utf8_lossy(&text))?;
         all.push(IdentityItem { name: item.name, paths: item.paths, treatment: item.treatment });
     }
     Ok(all)
@@ -38,23 +37,31 @@ pub fn all(root: &Root) -> Result<Vec<IdentityItem>, IdentityError> {
 
 impl IdentityItem {
     /// The paths that exist.
-    pub fn existing_paths(&self, root: &Root) -> Result<Vec<String>, crate::os::Error> {
+    pub fn existing_paths(&self, root: &Root) -> Result<Vec<PathBuf>, crate::os::Error> {
         let mut found = Vec::new();
         for pattern in &self.paths {
             found.extend(root.glob(pattern)?);
+        }
+        if self.name == LOGS {
+            // The journal and the logs of pods are items of their own.
+            let others = IDENTITY.iter().filter(|item| item.name != LOGS).flat_map(|item| item.paths);
+            let others: Vec<&str> = others.copied().filter(|path| path.starts_with("/var/log/")).collect();
+            found.retain(|path| !others.iter().any(|other| path.starts_with(other)));
         }
         Ok(found)
     }
 
     /// The paths that contain identity. Empty folders, placeholders and machine-independent configuration do not.
-    pub fn paths_with_identity(&self, root: &Root) -> Result<Vec<String>, crate::os::Error> {
+    pub fn paths_with_identity(&self, root: &Root) -> Result<Vec<PathBuf>, crate::os::Error> {
         let mut all = Vec::new();
         for path in self.existing_paths(root)? {
             let is_identity = match root.kind(&path)? {
                 None => false,
                 Some(FileKind::Folder) => !root.names(&path)?.is_empty(),
+                Some(FileKind::File) if self.treatment == Treatment::Edit => edit::is_edited(root, &path)?,
+                Some(FileKind::File) if self.name == LOGS => root.stat(&path)?.is_some_and(|stat| stat.st_size > 0),
                 Some(FileKind::File) => has_identity(&self.name, &root.read(&path)?),
-                Some(FileKind::Link | FileKind::Other) => true,
+                Some(FileKind::Link | FileKind::Other) => self.treatment != Treatment::Edit,
             };
             if is_identity {
                 all.push(path);
@@ -68,7 +75,6 @@ fn has_identity(item: &str, bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     match item {
         "machine-id" => !["", UNINITIALIZED].contains(&text.trim()),
-        "netplan" => super::netplan::has_mac_address(&text),
         "iscsi-initiator" => text.lines().any(|line| line.trim_start().starts_with(IQN_PREFIX)),
         "host-name" => !text.trim().is_empty(),
         _ => true,

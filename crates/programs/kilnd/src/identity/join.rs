@@ -1,6 +1,8 @@
 //! Determines from kubeconfigs how the kubelet of this disk joined, and what would join it again. Only the kind of the credential leaves
 //! this module.
 
+use std::path::Path;
+
 use crate::os::{FileKind, Root};
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, DOCUMENT, GENERATIONS, KUBECONFIG, current};
@@ -72,7 +74,7 @@ pub fn recipe_runners(root: &Root) -> Result<Vec<RecipeRunner>, crate::os::Error
     if SCRIPT_EXTENSIONS.into_iter().map(matches).collect::<Result<Vec<_>, _>>()?.contains(&true) {
         all.push(RecipeRunner::ScriptExtension);
     }
-    if credential_from(root, &current(DOCUMENT))?.is_some_and(|from| from.kind == CredentialKind::CustomData) {
+    if credential_from(root, current(DOCUMENT))?.is_some_and(|from| from.kind == CredentialKind::CustomData) {
         all.push(RecipeRunner::Kilnd);
     }
     Ok(all)
@@ -125,7 +127,7 @@ pub fn credential_files(root: &Root) -> Result<Vec<(String, bool)>, crate::os::E
 }
 
 /// The source of the credential in a document; also in a document that this version would reject.
-fn credential_from(root: &Root, document: &str) -> Result<Option<CredentialFrom>, crate::os::Error> {
+fn credential_from(root: &Root, document: impl AsRef<Path>) -> Result<Option<CredentialFrom>, crate::os::Error> {
     let bytes = root.read_if_exists(document)?.unwrap_or_default();
     let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     Ok(CredentialFrom::deserialize(&value["spec"]["credentialFrom"]).ok())
@@ -137,7 +139,7 @@ pub(super) fn normalized(path: &str) -> String {
 }
 
 /// Whether a text is a bootstrap token or a kubeconfig with one.
-fn has_token(text: &str) -> bool {
+pub(crate) fn has_token(text: &str) -> bool {
     let is_secret = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let bare =
         text.trim().split_once('.').is_some_and(|(id, secret)| id.parse::<TokenId>().is_ok() && is_secret(secret));

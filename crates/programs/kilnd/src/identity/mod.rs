@@ -1,16 +1,16 @@
 //! `kilnd identity`: detects a cloned disk and resets its identity, early in the boot and without a network.
 //!
 //! Clone detection compares the VM id that is recorded on the disk with the id in DMI. If they differ, the disk was cloned: [`reset`] deletes
-//! everything on the list of [`items`], [`fresh`] creates a new identity, [`netplan`] and [`tenants`] handle the network configuration and
+//! everything on the list of [`items`], [`edit`] removes the identity from files that stay, [`fresh`] creates a new one, [`tenants`] handles
 //! the remains of containers, and [`ancestry`] records the clone. [`join`] determines how the kubelet joins. The donor's disk is never
 //! cleaned; every clone resets itself before any service reads the old identity. If the VM id cannot be read, kilnd does not guess: the gate
 //! stays closed.
 
 pub mod ancestry;
+mod edit;
 mod fresh;
 pub mod items;
 pub mod join;
-mod netplan;
 mod reset;
 mod tenants;
 
@@ -26,8 +26,8 @@ use crate::boot::kind::{BootKind, BootRecord};
 use crate::commands::{CommandResult, DONE, FAILED};
 use crate::node::Node;
 
+pub use edit::edit_files;
 pub use fresh::{INITIATOR, IQN_PREFIX, MACHINE_ID, UNINITIALIZED};
-pub use netplan::remove_mac_addresses;
 pub use reset::{Cleaned, clean};
 
 /// Records the owner of the disk at the end of a first boot.

@@ -1,5 +1,7 @@
 //! Remains of containers in containerd. Images and their snapshots stay, because they are what a clone saves.
 
+use std::path::Path;
+
 use crate::os::{FileKind, Root};
 
 use crate::commands::inspect::bolt::Database;
@@ -68,7 +70,7 @@ pub(super) fn layers(root: &Root) -> Result<Layers, crate::os::Error> {
 }
 
 /// Whether a path is a layer.
-pub(super) fn is_layer(path: &str) -> bool {
+pub(super) fn is_layer(path: &Path) -> bool {
     path.starts_with(SNAPSHOTTER)
 }
 

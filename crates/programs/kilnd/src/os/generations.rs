@@ -4,6 +4,7 @@
 //! place. So a folder with a final name is always complete. The link is replaced atomically after that, which puts the generation in force.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use kiln_node_plan::layout::{CURRENT, GENERATIONS};
 use kiln_node_plan::{DesiredFile, FileContent};
@@ -35,7 +36,7 @@ impl Generations {
 
     /// All complete generations, by number, lowest first.
     pub fn list(&self) -> Result<Vec<String>, Error> {
-        let mut names = self.root.names(GENERATIONS)?;
+        let mut names = self.root.text_names(GENERATIONS)?;
         names.retain(|name| !name.starts_with('.'));
         Ok(by_age(names))
     }
@@ -43,18 +44,19 @@ impl Generations {
     /// The generation that the link points at, whether or not its folder exists.
     pub fn current(&self) -> Result<Option<String>, Error> {
         let target = self.root.read_link(CURRENT)?;
-        Ok(target.and_then(|target| target.rsplit('/').next().map(str::to_owned)).filter(|name| !name.is_empty()))
+        let name = target.as_deref().and_then(|target| target.file_name()?.to_str());
+        Ok(name.map(str::to_owned))
     }
 
     /// Whether a generation's folder contains exactly these files. The content of files that other programs rewrite is not compared.
     pub fn contains(&self, name: &str, files: &[DesiredFile]) -> Result<bool, Error> {
         let folder = Self::folder(name);
         let files = inside(files, &folder);
-        let wanted: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-        let existing = self.files(&folder)?;
+        let wanted: BTreeSet<&Path> = files.iter().map(|file| Path::new(&file.path)).collect();
+        let existing = self.files(Path::new(&folder))?;
         let differing = self.root.differing(&files)?;
-        Ok(existing.iter().map(String::as_str).collect::<BTreeSet<_>>() == wanted
-            && differing.iter().all(|file| matches!(file.content, FileContent::Seed(_))))
+        let existing: BTreeSet<_> = existing.iter().map(PathBuf::as_path).collect();
+        Ok(existing == wanted && differing.iter().all(|file| matches!(file.content, FileContent::Seed(_))))
     }
 
     /// Writes a generation's folder atomically; an existing one with the same name is replaced. Paths are relative to the folder. Returns false
@@ -98,7 +100,7 @@ impl Generations {
     /// Returns the deleted ones.
     pub fn prune(&self, keep: usize, spared: &[&str]) -> Result<Vec<String>, Error> {
         let (leftovers, all): (Vec<String>, Vec<String>) =
-            self.root.names(GENERATIONS)?.into_iter().partition(|name| name.starts_with('.'));
+            self.root.text_names(GENERATIONS)?.into_iter().partition(|name| name.starts_with('.'));
         for name in &leftovers {
             self.root.remove_tree(&Self::folder(name))?;
         }
@@ -134,10 +136,10 @@ impl Generations {
     }
 
     /// All files below a folder.
-    fn files(&self, folder: &str) -> Result<Vec<String>, Error> {
+    fn files(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let mut all = Vec::new();
         for name in self.root.names(folder)? {
-            let path = format!("{folder}/{name}");
+            let path = folder.join(name);
             if self.root.kind(&path)? == Some(crate::os::FileKind::Folder) {
                 all.extend(self.files(&path)?);
             } else {

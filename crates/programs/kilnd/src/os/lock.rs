@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
+use kiln_node_plan::selinux::EntryKind;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
@@ -32,6 +33,7 @@ impl Lock {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file =
             rustix::fs::openat(&parent, name, flags, 0o600.into()).map_err(|source| Error::io("lock", path, source))?;
+        root.label(&file, path, EntryKind::File)?;
         let mut file = File::from(file);
         loop {
             match flock(&file, how) {

@@ -29,7 +29,7 @@ use kiln_node_plan::{Desired, Generation, Observed, Plan, Request, State};
 
 use crate::apply::candidate::Candidate;
 use crate::apply::rollback;
-use crate::apply::{deferred, services, store};
+use crate::apply::{deferred, join_tokens, services, store};
 use crate::apply::{load_state, switch_to};
 use crate::boot::kind::BootKind;
 use crate::node::Node;
@@ -90,6 +90,8 @@ struct Watch<'n> {
     finished: Option<String>,
     /// When failed deferred steps are tried again.
     finish_at: Duration,
+    /// The folder of the generation after which the join tokens were removed.
+    without_tokens: Option<String>,
     reported_ready: bool,
     /// Whether missing host keys were generated.
     has_host_keys: bool,
@@ -147,6 +149,7 @@ impl<'n> Watch<'n> {
             overdue: None,
             finished: None,
             finish_at: Duration::ZERO,
+            without_tokens: None,
             reported_ready: false,
             has_host_keys: false,
             last_poll_error: None,
@@ -195,6 +198,23 @@ impl<'n> Watch<'n> {
         self.record_requests(generation);
         if self.finished.as_ref() != Some(&generation.folder) && now >= self.finish_at {
             self.finish(state, generation, now);
+        }
+        if state.trial.is_none() && self.without_tokens.as_ref() != Some(&generation.folder) {
+            self.remove_tokens(&generation.folder.clone());
+        }
+    }
+
+    /// Removes the join tokens once a generation is committed and the kubelet has its certificate.
+    fn remove_tokens(&mut self, folder: &str) {
+        let Ok(_lock) = Lock::take(&self.node.root, LOCK) else { return };
+        match join_tokens::remove(&self.node.root) {
+            Ok(true) => self.without_tokens = Some(folder.to_owned()),
+            // The kubelet has not joined yet.
+            Ok(false) => {}
+            Err(error) => {
+                self.node.log.warn(format!("cannot remove the join token: {error}"));
+                self.without_tokens = Some(folder.to_owned());
+            }
         }
     }
 

@@ -196,6 +196,14 @@ fn machine(disk: &Disk) {
         "/etc/kiln/seal.d/agent.json",
         r#"{"name": "agent", "paths": ["/opt/agent/id"], "why": "one host per id"}"#,
     );
+    disk.write("/etc/hosts", format!("127.0.0.1 localhost\n127.0.1.1 {DONOR_NAME}.internal {DONOR_NAME}\n"));
+    disk.write("/etc/mailname", format!("{DONOR_NAME}\n"));
+    disk.write("/etc/hostid", "d0n0");
+    disk.write("/var/lib/NetworkManager/secret_key", SECRET);
+    disk.write("/var/lib/whoopsie/whoopsie-id", "donor's reports");
+    for log in ["auth.log", "syslog", "syslog.1", "waagent.log", "wtmp", "azure/cluster-provision.log"] {
+        disk.write(&format!("/var/log/{log}"), format!("{DONOR_NAME} {TENANT}\n"));
+    }
     disk.write("/opt/agent/id", "donor's agent");
     disk.write("/opt/agent/agent.conf", "kept");
 }
@@ -204,6 +212,13 @@ fn platform(disk: &Disk) {
     let netplan = "network:\n    ethernets:\n        eth0:\n            dhcp4: true\n            match:\n                driver: hv_netvsc\n                macaddress: 00:0d:3a:01:02:03\n            set-name: eth0\n    version: 2\n";
     disk.secret("/etc/netplan/50-cloud-init.yaml", netplan);
     disk.write("/run/systemd/network/10-netplan-eth0.network", "[Match]\nPermanentMACAddress=00:0d:3a:01:02:03\n");
+    disk.write(
+        "/etc/systemd/network/10-cloud-init-eth0.network",
+        "[Match]\nMACAddress=00:0d:3a:01:02:03\nName=eth0\n\n[Network]\nDHCP=ipv4\n",
+    );
+    disk.write("/etc/udev/rules.d/70-persistent-net.rules", "ATTR{address}==\"00:0d:3a:01:02:03\", NAME=\"eth0\"\n");
+    disk.secret("/var/lib/waagent/Certificates.pem", SECRET);
+    disk.write("/var/lib/waagent/Incarnation", "1");
     disk.secret("/var/lib/cloud/instances/donor/user-data.txt", format!("#cloud-config\n# {SECRET}\n"));
     disk.secret("/var/lib/kiln/custom-data", "IyBzZWNyZXQK");
     symlink("/var/lib/cloud/instances/donor", disk.at("/var/lib/cloud/instance")).expect("a link");
@@ -234,6 +249,9 @@ fn kubernetes(disk: &Disk) {
     disk.write("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", "{}");
     disk.write("/var/lib/cni/networks/kubenet/10.244.0.7", "pod");
     disk.write("/var/lib/calico/nodename", DONOR_NAME);
+    disk.write("/etc/cni/net.d/10-calico.conflist", format!("{{\"nodename\": \"{DONOR_NAME}\"}}"));
+    disk.write("/var/lib/kubelet/allocated_pods_state", TENANT);
+    disk.write("/var/lib/kubelet/plugins/kubernetes.io/csi/x/vol_data.json", TENANT);
     disk.write("/var/log/pods/ns_pod_1/c/0.log", TENANT);
     disk.write(
         "/etc/default/kubelet",

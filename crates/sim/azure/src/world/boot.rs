@@ -163,7 +163,7 @@ fn reset_identity(contents: &mut Contents, machine: &Machine<'_>) {
             Treatment::Remove => {
                 contents.identity.remove(item.name);
             }
-            Treatment::Reset => {
+            Treatment::Reset | Treatment::Edit => {
                 contents.identity.insert(item.name.to_owned(), identity_value(item.name, machine));
             }
         }

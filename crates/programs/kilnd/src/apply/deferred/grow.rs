@@ -47,8 +47,9 @@ pub fn is_root_grown(mountinfo: &str) -> bool {
 /// Grows the root partition if there is free space after it, and the file system.
 pub fn grow_root() -> Result<(), Error> {
     let path = PathBuf::from("/proc/self/mountinfo");
-    let mounts = fs::read_to_string(&path).map_err(|source| Error::Io { path, source })?;
-    Disks::new(mounts).grow()
+    let mounts = fs::read(&path).map_err(|source| Error::Io { path, source })?;
+    // The mount point of a pod's volume may not be UTF-8.
+    Disks::new(String::from_utf8_lossy(&mounts).into_owned()).grow()
 }
 
 impl Disks {

@@ -8,6 +8,8 @@ mod grow;
 mod host_keys;
 mod swap_file;
 
+use kiln_node_plan::selinux::EntryKind;
+
 use crate::os::systemd::{JobOutcome, Systemd};
 use kiln_node_plan::{Mount, unit_for_path};
 
@@ -31,7 +33,8 @@ pub fn swap(node: &Node, path: &str, mib: u64) -> Result<(), Error> {
             _ => Ok(()),
         };
     }
-    swap_file::make(&file, mib).map_err(|source| Error::Io { path: file, source })?;
+    let made = swap_file::make(&file, mib).map_err(|source| Error::Io { path: file, source })?;
+    node.root.label(&made, path, EntryKind::File)?;
     start(&mut systemd, &unit)
 }
 

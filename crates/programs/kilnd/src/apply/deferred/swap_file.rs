@@ -14,8 +14,8 @@ const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 /// The size of a write.
 const CHUNK: usize = 1 << 20;
 
-/// Creates a swap file. Only root may read it, because it contains memory of all programs.
-pub(super) fn make(path: &Path, mib: u64) -> io::Result<()> {
+/// Creates a swap file and returns it. Only root may read it, because it contains memory of all programs.
+pub(super) fn make(path: &Path, mib: u64) -> io::Result<File> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -27,7 +27,7 @@ pub(super) fn make(path: &Path, mib: u64) -> io::Result<()> {
         // An incomplete file would only waste space.
         let _ = std::fs::remove_file(path);
     }
-    made
+    made.map(|()| file)
 }
 
 /// Writes every block, because the kernel rejects files with holes and not every file system supports `fallocate`.

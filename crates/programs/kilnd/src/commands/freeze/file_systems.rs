@@ -30,7 +30,13 @@ impl<'a> Mount<'a> {
         let mut behind = behind.split(' ');
         let (kind, options) = (behind.next()?, behind.nth(1)?);
         let is_writable = options.split(',').all(|option| option != "ro");
-        Some(Self { point: mount_point(line)?, device, folder, kind, is_writable })
+        Some(Self {
+            point: mount_point(line.as_bytes())?.to_string_lossy().into_owned(),
+            device,
+            folder,
+            kind,
+            is_writable,
+        })
     }
 }
 

@@ -237,7 +237,9 @@ fn thaw_all(node: &Node, run: &str) -> Result<ThawReport, FreezeError> {
 }
 
 fn mounts(node: &Node) -> Result<Vec<String>, FreezeError> {
-    let table = fs::read_to_string("/proc/self/mountinfo").map_err(io_error("read `/proc/self/mountinfo`"))?;
+    let table = fs::read("/proc/self/mountinfo").map_err(io_error("read `/proc/self/mountinfo`"))?;
+    // The mount point of a pod's volume may not be UTF-8; it is not one of the OS disk.
+    let table = String::from_utf8_lossy(&table);
     let root = fs::canonicalize(node.root.path()).map_err(io_error("read the root folder"))?;
     file_systems::of_os_disk(&table, &root, |device| file_systems::disks_of(Path::new(NUMBERS), device))
 }

@@ -7,10 +7,10 @@ const REBOOT_REQUIRED: [&str; 2] = ["/run/reboot-required", "/var/run/reboot-req
 
 /// The kernels in `/boot`. A system without any there boots one of those in `/lib/modules`.
 pub(super) fn installed(root: &Root) -> Result<Vec<String>, crate::os::Error> {
-    let in_boot = root.names("/boot")?;
+    let in_boot = root.text_names("/boot")?;
     let in_boot: Vec<String> =
         in_boot.iter().filter_map(|name| name.strip_prefix("vmlinuz-")).map(str::to_owned).collect();
-    if in_boot.is_empty() { root.names("/lib/modules") } else { Ok(in_boot) }
+    if in_boot.is_empty() { root.text_names("/lib/modules") } else { Ok(in_boot) }
 }
 
 /// The packages that requested a reboot; none if no reboot is required.

@@ -1,6 +1,7 @@
 //! Lines that are specific to one machine, in files that a clone would share.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use crate::os::{FileKind, Root};
 use kiln_node_plan::FileState;
@@ -65,7 +66,7 @@ fn has_node_ip(line: &str) -> bool {
 fn lines(root: &Root, paths: &[&str], wanted: impl Fn(&str) -> bool) -> Result<Vec<FileLine>, crate::os::Error> {
     let mut files = Vec::new();
     for path in paths {
-        collect(root, path, 0, &mut files)?;
+        collect(root, Path::new(path), 0, &mut files)?;
     }
     let mut found = Vec::new();
     for path in files {
@@ -76,19 +77,19 @@ fn lines(root: &Root, paths: &[&str], wanted: impl Fn(&str) -> bool) -> Result<V
             continue;
         }
         for line in String::from_utf8_lossy(&bytes).lines().filter(|line| !is_comment(line) && wanted(line)) {
-            found.push(FileLine { path: path.clone(), line: shown(line, private) });
+            found.push(FileLine { path: path.to_string_lossy().into_owned(), line: shown(line, private) });
         }
     }
     Ok(found)
 }
 
 /// Collects the files below a path, without links.
-fn collect(root: &Root, path: &str, depth: usize, into: &mut Vec<String>) -> Result<(), crate::os::Error> {
+fn collect(root: &Root, path: &Path, depth: usize, into: &mut Vec<PathBuf>) -> Result<(), crate::os::Error> {
     match root.kind(path)? {
         Some(FileKind::File) => into.push(path.to_owned()),
         Some(FileKind::Folder) if depth < DEEPEST => {
             for name in root.names(path)? {
-                collect(root, &format!("{path}/{name}"), depth + 1, into)?;
+                collect(root, &path.join(name), depth + 1, into)?;
             }
         }
         _ => {}

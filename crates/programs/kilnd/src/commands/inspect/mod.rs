@@ -143,7 +143,7 @@ fn kernel(root: &Root) -> Result<String, crate::os::Error> {
     if !running.is_empty() {
         return Ok(running);
     }
-    Ok(root.names("/lib/modules")?.pop().unwrap_or_else(|| UNKNOWN.to_owned()))
+    Ok(root.text_names("/lib/modules")?.pop().unwrap_or_else(|| UNKNOWN.to_owned()))
 }
 
 fn custom_data(root: &Root) -> Result<CustomData, crate::os::Error> {

@@ -1,8 +1,9 @@
 //! Installed packages of dpkg and rpm.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use crate::os::Root;
+use crate::os::{FileKind, Root};
 
 use super::rpm;
 
@@ -13,9 +14,12 @@ const DPKG_PARTS: &str = "/var/lib/dpkg/status.d";
 /// Package versions by name; architectures are not distinguished.
 pub(super) fn installed(root: &Root) -> Result<BTreeMap<String, String>, crate::os::Error> {
     let mut all = BTreeMap::new();
-    read(root, DPKG, &mut all)?;
-    for name in root.names(DPKG_PARTS)?.iter().filter(|name| !name.ends_with(".md5sums")) {
-        read(root, &format!("{DPKG_PARTS}/{name}"), &mut all)?;
+    read(root, Path::new(DPKG), &mut all)?;
+    let is_list = |path: &Path| path.extension().is_none_or(|ending| ending != "md5sums");
+    for path in root.names(DPKG_PARTS)?.into_iter().map(|name| Path::new(DPKG_PARTS).join(name)) {
+        if is_list(&path) && root.kind(&path)? == Some(FileKind::File) {
+            read(root, &path, &mut all)?;
+        }
     }
     for path in rpm::PATHS {
         let listed = root.read_if_exists(path)?.and_then(|bytes| rpm::packages(&bytes));
@@ -30,7 +34,7 @@ pub(super) fn upstream(version: &str) -> &str {
     version.split(['-', '+', '~']).next().unwrap_or(version)
 }
 
-fn read(root: &Root, path: &str, into: &mut BTreeMap<String, String>) -> Result<(), crate::os::Error> {
+fn read(root: &Root, path: &Path, into: &mut BTreeMap<String, String>) -> Result<(), crate::os::Error> {
     let bytes = root.read_if_exists(path)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     for paragraph in text.split("\n\n") {

@@ -1,7 +1,5 @@
 //! Secrets on the disk, by path and kind.
 
-use std::path::Path;
-
 use crate::os::{FileKind, Root};
 use kiln_node_plan::layout;
 use kiln_types::SecretPlace;
@@ -35,9 +33,9 @@ pub(super) fn list(root: &Root) -> Result<Vec<SecretPlace>, crate::os::Error> {
     let mut all = Vec::new();
     for (pattern, kind) in PATHS {
         for path in root.glob(pattern)? {
-            let is_public = Path::new(&path).extension().is_some_and(|ending| ending == "pub");
+            let is_public = path.extension().is_some_and(|ending| ending == "pub");
             if root.kind(&path)? == Some(FileKind::File) && !is_public {
-                all.push(SecretPlace { path, kind: kind.to_owned() });
+                all.push(SecretPlace { path: path.to_string_lossy().into_owned(), kind: kind.to_owned() });
             }
         }
     }

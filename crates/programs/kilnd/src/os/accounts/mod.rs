@@ -4,6 +4,7 @@ mod lists;
 
 use std::fs::File;
 
+use kiln_node_plan::selinux::EntryKind;
 use kiln_node_plan::{Account, DesiredFile, Owner};
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 
@@ -84,7 +85,7 @@ impl Root {
     }
 
     fn lists(&self) -> Result<Lists, Error> {
-        let read = |path| -> Result<Option<Vec<String>>, Error> {
+        let read = |path: &str| -> Result<Option<Vec<String>>, Error> {
             let bytes = self.read_if_exists(path)?;
             let lines = |bytes: Vec<u8>| String::from_utf8(bytes).map(|text| text.lines().map(str::to_owned).collect());
             let wrong = |_| Error::Path { path: path.to_owned(), why: "not UTF-8" };
@@ -140,7 +141,8 @@ impl Root {
         // Other users must not read the home folder.
         self.make_folder_as(&person.home, 0o750, &person.owner())?;
         let mut copies = Vec::new();
-        for name in self.names(SKELETON)? {
+        // A `DesiredFile` has a path that is UTF-8; skeletons with other names do not exist in practice.
+        for name in self.text_names(SKELETON)? {
             let from = format!("{SKELETON}/{name}");
             let exists = self.kind(&format!("{}/{name}", person.home))?.is_some();
             if self.kind(&from)? == Some(FileKind::File) && !exists {
@@ -168,6 +170,7 @@ impl Root {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file =
             rustix::fs::openat(&parent, name, flags, 0o600.into()).map_err(|errno| Error::io("lock", LOCK, errno))?;
+        self.label(&file, LOCK, EntryKind::File)?;
         fcntl_lock(&file, FlockOperation::LockExclusive).map_err(|errno| Error::io("lock", LOCK, errno))?;
         Ok(File::from(file))
     }

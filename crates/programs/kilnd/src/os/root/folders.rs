@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use kiln_node_plan::selinux::EntryKind;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
@@ -67,7 +68,7 @@ impl Root {
         }
         let (above, name) = split(path)?;
         let parent = self.folder(above, changed)?;
-        let made = self.ops.act(Op::Folder, "create the folder", path, || {
+        let (made, is_new) = self.ops.act(Op::Folder, "create the folder", path, || {
             let is_new = match mkdirat(&parent, name, MODE.into()) {
                 Ok(()) => true,
                 // Another process created it, with the mode it wants.
@@ -78,8 +79,11 @@ impl Root {
             if is_new && fstat(&made)?.st_mode & 0o7777 != MODE {
                 fchmod(&made, MODE.into())?;
             }
-            Ok::<_, Errno>(made)
+            Ok::<_, Errno>((made, is_new))
         })?;
+        if is_new {
+            self.label(&made, path, EntryKind::Folder)?;
+        }
         changed.push(above.to_owned());
         Ok(made)
     }

@@ -1,9 +1,11 @@
-//! The root folder of a node. No path and no link leads out of it.
+//! The root folder of a node. No path and no link leads out of it. Names on a disk are bytes: a listing returns them as they are, and methods that
+//! read or delete accept them.
 //!
 //! [`write`] replaces files atomically, as a set, and [`folders`] creates and syncs their folders. [`read`] and [`observe`] read files and their
-//! state, [`remove`] deletes without crossing mounts, [`tree`] lists folders, and [`resolve`] replaces `openat2` on old kernels.
+//! state, [`remove`] deletes without crossing mounts, [`tree`] lists folders, [`label`] sets SELinux labels, and [`resolve`] replaces `openat2` on old kernels.
 
 pub(crate) mod folders;
+mod label;
 pub(crate) mod observe;
 pub(crate) mod read;
 pub(crate) mod remove;
@@ -12,11 +14,14 @@ pub(crate) mod tree;
 pub(crate) mod write;
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_node_plan::Owner;
+use kiln_node_plan::selinux::EntryKind;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
 
@@ -34,6 +39,7 @@ pub struct Root {
     folder: Arc<OwnedFd>,
     path: PathBuf,
     is_host: bool,
+    labels: Arc<label::Labels>,
     pub(crate) ops: Arc<Ops>,
 }
 
@@ -74,7 +80,13 @@ impl Root {
         let failed = |source| Error::io("open", path.display().to_string(), source);
         let path = path.canonicalize().map_err(failed)?;
         let folder = rustix::fs::open(&path, FOLDER, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        Ok(Self { folder: Arc::new(folder), is_host: path == Path::new("/"), path, ops: Arc::default() })
+        Ok(Self {
+            folder: Arc::new(folder),
+            is_host: path == Path::new("/"),
+            path,
+            labels: Arc::default(),
+            ops: Arc::default(),
+        })
     }
 
     /// Whether this is the running machine.
@@ -99,27 +111,34 @@ impl Root {
     }
 
     /// The kind of an entry; none if it does not exist. Links are not followed.
-    pub fn kind(&self, path: &str) -> Result<Option<FileKind>, Error> {
+    pub fn kind(&self, path: impl AsRef<Path>) -> Result<Option<FileKind>, Error> {
         Ok(self.stat(path)?.map(|stat| FileKind::from_stat(&stat)))
     }
 
     /// The target of a link; none if it does not exist or is not a link.
-    pub fn read_link(&self, path: &str) -> Result<Option<String>, Error> {
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<Option<PathBuf>, Error> {
+        let path = path.as_ref();
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         match rustix::fs::readlinkat(&parent, name, Vec::new()) {
-            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+            Ok(target) => Ok(Some(OsString::from_vec(target.into_bytes()).into())),
             Err(Errno::NOENT | Errno::INVAL) => Ok(None),
-            Err(errno) => Err(Error::io("read the link", path, errno)),
+            Err(errno) => Err(Error::io("read the link", text(path), errno)),
         }
     }
 
     /// The names in a folder, sorted; empty if it does not exist.
-    pub fn names(&self, path: &str) -> Result<Vec<String>, Error> {
+    pub fn names(&self, path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
+        let path = path.as_ref();
         match self.open_at(path, FOLDER) {
             Ok(folder) => tree::names(Dir::new(folder), path),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(Vec::new()),
-            Err(errno) => Err(Error::io("list", path, errno)),
+            Err(errno) => Err(Error::io("list", text(path), errno)),
         }
+    }
+
+    /// The same without names that are not UTF-8, for folders whose files have names that kilnd knows.
+    pub fn text_names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Error> {
+        Ok(self.names(path)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
     /// Creates a folder with mode and owner, and its parents with defaults. An existing folder stays unchanged.
@@ -137,6 +156,8 @@ impl Root {
                 Err(errno) => Err(errno),
             }
         })?;
+        let made = rustix::fs::openat(&parent, &temporary, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+        self.label(made.map_err(|errno| Error::io("open", path, errno))?, path, EntryKind::Folder)?;
         self.ops.act(Op::Attributes, "set owner and mode of", path, || {
             let (user, group) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
             rustix::fs::chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
@@ -160,8 +181,9 @@ impl Root {
     }
 
     /// Opens a path inside the root.
-    pub(crate) fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { "/" } else { path };
+    pub(crate) fn open_at(&self, path: impl AsRef<Path>, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = path.as_ref();
+        let path = if path.as_os_str().is_empty() { Path::new("/") } else { path };
         if self.is_host {
             // Nothing leads out of `/`.
             return rustix::fs::openat(&*self.folder, path, flags, Mode::empty());
@@ -179,24 +201,26 @@ impl Root {
     }
 
     /// The metadata of an entry; none if it does not exist.
-    pub(crate) fn stat(&self, path: &str) -> Result<Option<Stat>, Error> {
+    pub(crate) fn stat(&self, path: impl AsRef<Path>) -> Result<Option<Stat>, Error> {
+        let path = path.as_ref();
         let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(None) };
         match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(Error::io("stat", path, errno)),
+            Err(errno) => Err(Error::io("stat", text(path), errno)),
         }
     }
 
     /// The open parent folder, and the last component of a path.
-    pub(crate) fn parent<'p>(&self, path: &'p str) -> Result<(OwnedFd, &'p str), Error> {
-        let (folder, name) = split(path)?;
-        let fd = self.open_at(folder, FOLDER).map_err(|errno| Error::io("open", shown(folder), errno))?;
+    pub(crate) fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Error> {
+        let (folder, name) = split_bytes(path.as_os_str().as_bytes())?;
+        let (folder, name) = (Path::new(OsStr::from_bytes(folder)), OsStr::from_bytes(name));
+        let fd = self.open_at(folder, FOLDER).map_err(|errno| Error::io("open", shown(&text(folder)), errno))?;
         Ok((fd, name))
     }
 
     /// The same; none if the parent does not exist.
-    pub(crate) fn parent_if_exists<'p>(&self, path: &'p str) -> Result<Option<(OwnedFd, &'p str)>, Error> {
+    pub(crate) fn parent_if_exists<'p>(&self, path: &'p Path) -> Result<Option<(OwnedFd, &'p OsStr)>, Error> {
         match self.parent(path) {
             Ok(found) => Ok(Some(found)),
             Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => Ok(None),
@@ -210,12 +234,23 @@ pub(crate) fn shown(folder: &str) -> &str {
     if folder.is_empty() { "/" } else { folder }
 }
 
+/// A path for messages.
+pub(crate) fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
 /// Splits a path into its folder and last component.
 pub(crate) fn split(path: &str) -> Result<(&str, &str), Error> {
-    let bad = |why| Error::Path { path: path.to_owned(), why };
-    let rest = path.strip_prefix('/').ok_or_else(|| bad("not absolute"))?;
-    if rest.split('/').any(|part| part == ".." || part == "." || part.is_empty()) {
+    let (folder, _) = split_bytes(path.as_bytes())?;
+    Ok((&path[..folder.len()], &path[folder.len() + 1..]))
+}
+
+fn split_bytes(path: &[u8]) -> Result<(&[u8], &[u8]), Error> {
+    let bad = |why| Error::Path { path: String::from_utf8_lossy(path).into_owned(), why };
+    let rest = path.strip_prefix(b"/").ok_or_else(|| bad("not absolute"))?;
+    if rest.split(|byte| *byte == b'/').any(|part| [&b".."[..], b".", b""].contains(&part)) {
         return Err(bad("contains an empty component, `.` or `..`"));
     }
-    Ok(path.rsplit_once('/').unwrap_or(("", path)))
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or_default();
+    Ok((&path[..end], &path[end + 1..]))
 }

@@ -1,12 +1,13 @@
 //! Reads files with a size limit.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 
 use crate::os::error::Error;
-use crate::os::root::{FileKind, Root};
+use crate::os::root::{FileKind, Root, text};
 
 /// The size limit. Everything that kilnd reads as a whole is smaller, and a wrong path to a disk must not fill the memory.
 const LIMIT: u64 = 64 << 20;
@@ -22,6 +23,7 @@ pub struct Contents {
     pub bytes: Vec<u8>,
     pub mode: u32,
     pub uid: u32,
+    pub gid: u32,
 }
 
 /// Does not show the bytes, which may be secret.
@@ -33,37 +35,38 @@ impl std::fmt::Debug for Contents {
 
 impl Root {
     /// A file with its mode and owner. Links are followed inside the root.
-    pub fn contents(&self, path: &str) -> Result<Contents, Error> {
+    pub fn contents(&self, path: impl AsRef<Path>) -> Result<Contents, Error> {
+        let path = path.as_ref();
         // Opened without blocking and then checked: a pipe must not block kilnd, and a device must not be read.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let failed = |errno: Errno| Error::io("read", path, errno);
+        let failed = |errno: Errno| Error::io("read", text(path), errno);
         let file = self.open_at(path, flags).map_err(failed)?;
         let stat = fstat(&file).map_err(failed)?;
         let kind = FileKind::from_stat(&stat);
         if kind != FileKind::File {
-            return Err(Error::Kind { path: path.to_owned(), found: kind.name(), wanted: "a file" });
+            return Err(Error::Kind { path: text(path), found: kind.name(), wanted: "a file" });
         }
         let mut bytes = Vec::new();
         pieces(&file, &stat, LIMIT + 1, |piece| bytes.extend_from_slice(piece)).map_err(failed)?;
         let size = bytes.len() as u64;
         if size > LIMIT {
-            return Err(Error::TooLarge { path: path.to_owned(), size, limit: LIMIT });
+            return Err(Error::TooLarge { path: text(path), size, limit: LIMIT });
         }
-        Ok(Contents { bytes, mode: stat.st_mode & 0o7777, uid: stat.st_uid })
+        Ok(Contents { bytes, mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid })
     }
 
     /// The bytes of a file. Links are followed inside the root.
-    pub fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
         Ok(self.contents(path)?.bytes)
     }
 
     /// The bytes of a file; none if it does not exist.
-    pub fn read_if_exists(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub fn read_if_exists(&self, path: impl AsRef<Path>) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.contents_if_exists(path)?.map(|contents| contents.bytes))
     }
 
     /// A file with its mode and owner; none if it does not exist.
-    pub fn contents_if_exists(&self, path: &str) -> Result<Option<Contents>, Error> {
+    pub fn contents_if_exists(&self, path: impl AsRef<Path>) -> Result<Option<Contents>, Error> {
         match self.contents(path) {
             Ok(contents) => Ok(Some(contents)),
             Err(error) if error.is_not_found() || error.errno() == Some(Errno::NOTDIR) => Ok(None),

@@ -2,7 +2,10 @@
 //! do not know.
 
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
@@ -12,16 +15,16 @@ const LINKS: u32 = 40;
 
 /// Opens a path as in a chroot: absolute links start at the root, relative ones at their folder, and `..` does not leave the root. A link
 /// that appears between checking a name and opening it is not followed.
-pub(super) fn open_in(root: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open_in(root: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let root = root.as_fd();
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut parents: Vec<OwnedFd> = Vec::new();
-    let mut rest: VecDeque<String> = parts(path).collect();
+    let mut rest: VecDeque<OsString> = parts(path.as_os_str().as_bytes()).collect();
     let mut links = 0;
     while let Some(name) = rest.pop_front() {
-        match name.as_str() {
-            "." => continue,
-            ".." => {
+        match name.as_bytes() {
+            b"." => continue,
+            b".." => {
                 parents.pop();
                 continue;
             }
@@ -38,8 +41,8 @@ pub(super) fn open_in(root: impl AsFd, path: &str, flags: OFlags) -> Result<Owne
                 return Err(Errno::LOOP);
             }
             let target = readlinkat(&found, "", Vec::new())?;
-            let target = target.to_str().map_err(|_| Errno::ILSEQ)?;
-            if target.starts_with('/') {
+            let target = target.as_bytes();
+            if target.starts_with(b"/") {
                 parents.clear();
             }
             for part in parts(target).collect::<Vec<_>>().into_iter().rev() {
@@ -54,8 +57,8 @@ pub(super) fn open_in(root: impl AsFd, path: &str, flags: OFlags) -> Result<Owne
     openat(parents.last().map_or(root, AsFd::as_fd), ".", flags, Mode::empty())
 }
 
-fn parts(path: &str) -> impl Iterator<Item = String> + '_ {
-    path.split('/').map(|part| if part.is_empty() { "." } else { part }.to_owned())
+fn parts(path: &[u8]) -> impl Iterator<Item = OsString> + '_ {
+    path.split(|byte| *byte == b'/').map(|part| OsStr::from_bytes(if part.is_empty() { b"." } else { part }).to_owned())
 }
 
 #[cfg(test)]
@@ -93,7 +96,7 @@ mod tests {
             let root = fs::File::open(folder.path()).expect("a root");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let kernel = rustix::fs::openat2(&root, &path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-            prop_assert_eq!(number(open_in(&root, &path, flags)), number(kernel));
+            prop_assert_eq!(number(open_in(&root, Path::new(&path), flags)), number(kernel));
         }
     }
 
@@ -103,6 +106,6 @@ mod tests {
         symlink("b", folder.path().join("a")).expect("a link");
         symlink("a", folder.path().join("b")).expect("a link");
         let root = fs::File::open(folder.path()).expect("a root");
-        assert_eq!(open_in(&root, "/a", OFlags::RDONLY).err(), Some(Errno::LOOP));
+        assert_eq!(open_in(&root, Path::new("/a"), OFlags::RDONLY).err(), Some(Errno::LOOP));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use kiln_node_plan::selinux::EntryKind;
 use kiln_node_plan::{DesiredFile, FileContent};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
@@ -63,6 +64,7 @@ impl Root {
         self.replacing_leftover(&parent, &temporary, link, || {
             self.ops.act(Op::Link, "create the link", link, || rustix::fs::symlinkat(target, &parent, &temporary))
         })?;
+        self.label_link(&parent, &temporary, link)?;
         self.ops.act(Op::Rename, "replace", link, || rustix::fs::renameat(&parent, &temporary, &parent, name))?;
         folders.sync(durability, |_| true)
     }
@@ -131,6 +133,7 @@ impl Root {
         let path = &file.path;
         if let FileContent::Link(target) = &file.content {
             self.ops.act(Op::Link, "create the link", path, || rustix::fs::symlinkat(target, parent, name))?;
+            self.label_link(parent, name, path)?;
             return Ok(None);
         }
         let bytes = file.content.expose();
@@ -139,6 +142,7 @@ impl Root {
         let is_public = file.mode & 0o004 != 0;
         let mode = if is_public { file.mode & 0o755 } else { 0o600 };
         let open = self.ops.act(Op::Create, "create", path, || rustix::fs::openat(parent, name, flags, mode.into()))?;
+        self.label(&open, path, EntryKind::File)?;
         self.write_bytes(&open, bytes, path)?;
         self.ops.act(Op::Attributes, "set owner and mode of", path, || {
             let stat = rustix::fs::fstat(&open)?;
@@ -220,8 +224,11 @@ impl Root {
 /// The temporary name of a file. It is in the folder of the target, so that the file gets the right security label, and has a leading dot and
 /// an unusual suffix, so that programs which read whole folders (sysctl.d, certs.d, static pods, sudoers.d) ignore it.
 pub(crate) fn temporary(name: &str) -> String {
-    format!(".{name}.kiln-new")
+    format!(".{name}{TEMPORARY}")
 }
+
+/// The suffix of temporary names.
+pub(crate) const TEMPORARY: &str = ".kiln-new";
 
 fn write_whole(open: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
     while !bytes.is_empty() {

@@ -1,0 +1,267 @@
+//! SELinux labels of files, by the rules of libselinux.
+//!
+//! A policy lists regular expressions of paths with a label each. All lists together form one: the policy's own (`file_contexts`), the one of home
+//! folders and the local one. The last matching line wins, but a path without metacharacters wins over every expression. Lines of `subs` and
+//! `subs_dist` replace the front of a path before the lookup: `/run` is looked up as `/var/run`.
+//!
+//! A policy has thousands of lines, so an expression is compiled only if its fixed front fits the path.
+
+use regex_lite::Regex;
+
+/// The configuration of SELinux: whether it is used, and which policy.
+pub const CONFIG: &str = "/etc/selinux/config";
+/// The extended attribute with a file's label.
+pub const ATTRIBUTE: &str = "security.selinux";
+
+/// The texts of a policy's lists. Missing files are empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lists<'a> {
+    pub policy: &'a str,
+    pub home_folders: &'a str,
+    pub local: &'a str,
+    pub subs: &'a str,
+    pub subs_dist: &'a str,
+}
+
+/// The kind of an entry. A line may apply to one kind only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+/// The labels of a policy.
+#[derive(Debug, Default)]
+pub struct FileContexts {
+    /// In the order of libselinux: expressions first, then exact paths.
+    lines: Vec<Line>,
+    subs: Vec<(String, String)>,
+    subs_dist: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+struct Line {
+    pattern: String,
+    /// The characters with which every matching path starts.
+    front: String,
+    is_exact: bool,
+    kind: Option<EntryKind>,
+    /// None for `<<none>>`: files that get no label.
+    label: Option<String>,
+}
+
+/// The folder of the policy in use; none if SELinux is disabled.
+pub fn policy_folder(config: &str) -> Option<String> {
+    let value = |name: &str| {
+        let lines = config.lines().filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
+        lines.last().map(|value| value.trim().trim_matches('"'))
+    };
+    let name = value("SELINUXTYPE").filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.'))?;
+    (!value("SELINUX").is_some_and(|state| state.eq_ignore_ascii_case("disabled")))
+        .then(|| format!("/etc/selinux/{name}/contexts/files"))
+}
+
+impl FileContexts {
+    /// Parses the lists. Lines that libselinux would reject are skipped.
+    pub fn parse(lists: Lists<'_>) -> Self {
+        let texts = [lists.policy, lists.home_folders, lists.local];
+        let lines = texts.iter().flat_map(|text| text.lines()).filter_map(Line::parse);
+        let (exact, mut lines): (Vec<Line>, Vec<Line>) = lines.partition(|line| line.is_exact);
+        lines.extend(exact);
+        Self { lines, subs: pairs(lists.subs), subs_dist: pairs(lists.subs_dist) }
+    }
+
+    /// The label of a path. None if the policy has no label for it.
+    pub fn label(&self, path: &str, kind: EntryKind) -> Option<&str> {
+        let path = normalized(path);
+        let path = substituted(&self.subs, &path).unwrap_or(path);
+        let path = substituted(&self.subs_dist, &path).unwrap_or(path);
+        let fits = |line: &&Line| line.kind.is_none_or(|wanted| wanted == kind) && line.matches(&path);
+        self.lines.iter().rev().find(fits).and_then(|line| line.label.as_deref())
+    }
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        if line.starts_with('#') {
+            return None;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (pattern, kind, label) = match words[..] {
+            [pattern, label] => (pattern, None, label),
+            [pattern, kind, label] => (pattern, Some(kind), label),
+            _ => return None,
+        };
+        let kind = match kind {
+            None => None,
+            Some("--") => Some(EntryKind::File),
+            Some("-d") => Some(EntryKind::Folder),
+            Some("-l") => Some(EntryKind::Link),
+            Some("-b" | "-c" | "-p" | "-s") => Some(EntryKind::Other),
+            Some(_) => return None,
+        };
+        let (front, is_exact) = front(pattern);
+        let label = (label != "<<none>>").then(|| label.to_owned());
+        Some(Self { pattern: pattern.to_owned(), front, is_exact, kind, label })
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        if self.is_exact {
+            return self.front == path;
+        }
+        path.starts_with(&self.front)
+            && Regex::new(&format!("^(?s:{})$", self.pattern)).is_ok_and(|pattern| pattern.is_match(path))
+    }
+}
+
+/// The characters with which every match of an expression starts, and whether they are all of it.
+fn front(pattern: &str) -> (String, bool) {
+    let mut front = String::new();
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                // Classes such as `\d`.
+                Some(escaped) if escaped.is_ascii_alphanumeric() => return (front, false),
+                Some(escaped) => front.push(escaped),
+                None => return (front, false),
+            },
+            // The character before a quantifier may be absent.
+            '?' | '*' | '{' => {
+                front.pop();
+                return (front, false);
+            }
+            // What is before an alternative at the top level is not the front of the others.
+            '.' | '^' | '$' | '+' | '[' | '(' => {
+                let front = if has_alternatives(pattern) { String::new() } else { front };
+                return (front, false);
+            }
+            '|' => return (String::new(), false),
+            plain => front.push(plain),
+        }
+    }
+    (front, true)
+}
+
+/// Whether an expression has `|` outside of parentheses.
+fn has_alternatives(pattern: &str) -> bool {
+    let mut depth = 0_usize;
+    let mut is_escaped = false;
+    pattern.chars().any(|character| {
+        let special = !std::mem::take(&mut is_escaped);
+        match character {
+            '\\' => is_escaped = special,
+            '(' if special => depth += 1,
+            ')' if special => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        special && character == '|' && depth == 0
+    })
+}
+
+/// The pairs of a `subs` file. The last line comes first, as in libselinux.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pair = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (from, to) = (words.next()?, words.next()?);
+        (!from.starts_with('#')).then(|| (from.to_owned(), to.to_owned()))
+    };
+    text.lines().rev().filter_map(pair).collect()
+}
+
+fn substituted(pairs: &[(String, String)], path: &str) -> Option<String> {
+    pairs.iter().find_map(|(from, to)| {
+        let rest = path.strip_prefix(from.as_str())?;
+        let to = if to == "/" && rest.starts_with('/') { "" } else { to };
+        (rest.is_empty() || rest.starts_with('/')).then(|| format!("{to}{rest}"))
+    })
+}
+
+/// A path without repeated and trailing slashes.
+fn normalized(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    let path = parts.fold(String::new(), |path, part| path + "/" + part);
+    if path.is_empty() { "/".to_owned() } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = "# comment\n/.*\tsystem_u:object_r:default_t:s0\n/etc/.*\tu:r:etc_t:s0\n\
+                          /etc/shadow.*\t--\tu:r:shadow_t:s0\n/var/run/.*\tu:r:run_t:s0\n/etc/passwd\tu:r:passwd_t:s0\n\
+                          /etc/pass[w]d\tu:r:wrong_t:s0\n/tmp/.*\t<<none>>\n/lib(32|64)?(/.*)?\tu:r:lib_t:s0\n\
+                          /srv|/opt\tu:r:alternative_t:s0\n/usr/x\\.y -d u:r:folder_t:s0\n";
+
+    fn contexts() -> FileContexts {
+        FileContexts::parse(Lists {
+            policy: POLICY,
+            local: "/etc/kiln(/.*)? u:r:local_t:s0\n",
+            subs: "/state /var/run\n",
+            subs_dist: "/run /var/run\n/usr/lib64 /lib64\n",
+            ..Lists::default()
+        })
+    }
+
+    #[test]
+    fn last_match_wins_and_exact_paths_win_over_expressions() {
+        let contexts = contexts();
+        let label = |path: &str| contexts.label(path, EntryKind::File);
+        assert_eq!(label("/etc/hosts"), Some("u:r:etc_t:s0"));
+        assert_eq!(label("/etc/passwd"), Some("u:r:passwd_t:s0"), "exact");
+        assert_eq!(label("/etc/kiln/current"), Some("u:r:local_t:s0"), "the local list comes last");
+        assert_eq!(label("//etc//kiln/"), Some("u:r:local_t:s0"));
+        assert_eq!(label("/srv"), Some("u:r:alternative_t:s0"));
+        assert_eq!(label("/opt"), Some("u:r:alternative_t:s0"));
+        assert_eq!(label("/elsewhere"), Some("system_u:object_r:default_t:s0"));
+        assert_eq!(label("/tmp/x"), None);
+    }
+
+    #[test]
+    fn kind_of_the_entry_matters() {
+        let contexts = contexts();
+        assert_eq!(contexts.label("/etc/shadow-", EntryKind::File), Some("u:r:shadow_t:s0"));
+        assert_eq!(contexts.label("/etc/shadow-", EntryKind::Link), Some("u:r:etc_t:s0"));
+        assert_eq!(contexts.label("/usr/x.y", EntryKind::Folder), Some("u:r:folder_t:s0"));
+    }
+
+    #[test]
+    fn front_of_a_path_is_substituted() {
+        let contexts = contexts();
+        let label = |path: &str| contexts.label(path, EntryKind::File);
+        assert_eq!(label("/run/kiln/ready"), Some("u:r:run_t:s0"));
+        assert_eq!(label("/state/x"), Some("u:r:run_t:s0"));
+        assert_eq!(label("/usr/lib64/x.so"), Some("u:r:lib_t:s0"));
+        assert_eq!(label("/running"), Some("system_u:object_r:default_t:s0"));
+    }
+
+    #[test]
+    fn policy_folder_is_read_from_the_configuration() {
+        let folder = |text| policy_folder(text);
+        let targeted = Some("/etc/selinux/targeted/contexts/files".to_owned());
+        assert_eq!(folder("# x\nSELINUX=enforcing\nSELINUXTYPE=targeted\n"), targeted);
+        assert_eq!(folder("SELINUX = permissive\nSELINUXTYPE = targeted \n"), targeted);
+        assert_eq!(folder("SELINUX=disabled\nSELINUXTYPE=targeted\n"), None);
+        assert_eq!(folder("SELINUX=enforcing\nSELINUXTYPE=../x\n"), None);
+        assert_eq!(folder(""), None);
+    }
+
+    #[test]
+    fn fixed_front_of_an_expression_is_found() {
+        for (pattern, wanted) in [
+            ("/etc/x", ("/etc/x", true)),
+            ("/usr/x\\.y", ("/usr/x.y", true)),
+            ("/etc(/.*)?", ("/etc", false)),
+            ("/var/logs?/x", ("/var/log", false)),
+            ("/a|/b", ("", false)),
+            ("/a(b|c)", ("/a", false)),
+            ("/a[x]|/b", ("", false)),
+            ("/dev/\\d+", ("/dev/", false)),
+        ] {
+            assert_eq!(front(pattern), (wanted.0.to_owned(), wanted.1), "{pattern}");
+        }
+    }
+}
