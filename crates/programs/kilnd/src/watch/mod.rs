@@ -24,6 +24,7 @@ use crate::os::notify::notify;
 use crate::os::{Durability, Lock};
 use crate::sources::{Imds, VmId, Wait as _};
 use kiln_node_config::NodeConfig;
+use kiln_node_config::spec::GateKind;
 use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::LOCK;
 use kiln_node_plan::{Desired, Generation, Observed, Plan, Request, State};
@@ -302,7 +303,8 @@ impl<'n> Watch<'n> {
 
     fn check_gates(&mut self, now: Duration, timing: Timing) {
         let Some((hash, config)) = self.in_force.clone() else { return };
-        if let Some(trial) = self.trial.as_mut().filter(|trial| !trial.has_answered)
+        let needs_cluster = gates::gates(&config).iter().any(|gate| gate.kind == GateKind::NodeReady);
+        if let Some(trial) = self.trial.as_mut().filter(|trial| needs_cluster && !trial.has_answered)
             && gates::answers(self.cluster.client())
         {
             trial.set_answered(self.node);

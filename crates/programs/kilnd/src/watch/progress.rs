@@ -34,7 +34,7 @@ pub(super) struct KubeletRun {
     pub(super) started: u64,
 }
 
-/// What one check of the gates observed.
+/// The observations of one check of the gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Checked {
     /// Results by the names of the gates.

@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Poll interval while waiting for the device.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What kilnd did with the disk.
+/// The change that kilnd made to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
     /// It is empty, or has a file system that is not NTFS.
