@@ -13,11 +13,13 @@ mod node_config;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
+pub mod signature;
 pub mod spec;
 pub mod v1alpha1;
 mod validate;
 
 pub use describe::{Describe, FieldInfo, FieldType, Shape};
 pub use effect::Effect;
-pub use node_config::{Metadata, NodeConfig, ParseError, Signature, Unsupported};
+pub use node_config::{Metadata, NodeConfig, ParseError, Unsupported};
+pub use signature::{Binding, Signature, StatementError};
 pub use validate::{Invalid, Violation};

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::describe::{Describe as _, document, secrets_in, unknown_in};
 use crate::secrets::SuspectedSecret;
+use crate::signature::Signature;
 use crate::spec::Spec;
 use crate::validate::Invalid;
 use crate::{canonical, v1alpha1};
@@ -31,17 +32,6 @@ document! {
     /// Annotations, which nodes ignore.
         annotations: BTreeMap<String, String> = None,
     }
-}
-
-/// Signature of a document.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Signature {
-    pub key_id: String,
-    /// `ed25519`.
-    pub algorithm: String,
-    /// Signature of [`NodeConfig::signed_bytes`] in base64.
-    pub value: String,
 }
 
 /// A document of an unsupported version or kind.
@@ -115,9 +105,12 @@ impl NodeConfig {
         canonical::hash(&self.spec)
     }
 
-    /// Returns the bytes that a signature covers.
+    /// Returns the bytes that a signature covers: the document and the statements of the signer. Without statements these are the bytes of
+    /// the document alone, as in earlier versions.
     pub fn signed_bytes(&self) -> Vec<u8> {
-        canonical::text(&v1alpha1::NodeConfigRef::unsigned(self)).into_bytes()
+        let statements = self.signature.as_ref().filter(|signature| signature.has_statements());
+        let statements = statements.map(|signature| Signature { value: String::new(), ..signature.clone() });
+        canonical::text(&v1alpha1::NodeConfigRef::signed(self, statements.as_ref())).into_bytes()
     }
 
     /// Returns the paths of unknown fields, which are preserved and ignored.

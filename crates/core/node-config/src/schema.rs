@@ -13,6 +13,7 @@ pub fn node_config() -> Value {
     let metadata = object(&Metadata::shape(), &mut definitions);
     let spec = object(&Spec::shape(), &mut definitions);
     let text = json!({"type": "string"});
+    let time = json!({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"});
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://node.kiln.dev/schemas/v1alpha1/node-config.json",
@@ -27,7 +28,9 @@ pub fn node_config() -> Value {
             "signature": {
                 "type": "object",
                 "required": ["keyId", "algorithm", "value"],
-                "properties": {"keyId": text, "algorithm": text, "value": text},
+                "properties": {
+                    "keyId": text, "algorithm": text, "pool": text, "cluster": text, "issued": time, "expires": time, "value": text,
+                },
             },
         },
         "$defs": definitions,

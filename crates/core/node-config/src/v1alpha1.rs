@@ -58,7 +58,12 @@ impl<'c> From<&'c crate::NodeConfig> for NodeConfigRef<'c> {
 impl<'c> NodeConfigRef<'c> {
     /// The document without its signature, which the signature covers.
     pub(crate) fn unsigned(config: &'c crate::NodeConfig) -> Self {
-        Self { signature: None, ..Self::from(config) }
+        Self::signed(config, None)
+    }
+
+    /// The document with the statements of a signer, which the signature covers too.
+    pub(crate) fn signed(config: &'c crate::NodeConfig, statements: Option<&'c Signature>) -> Self {
+        Self { signature: statements, ..Self::from(config) }
     }
 }
 

@@ -15,7 +15,9 @@ pub struct Facts {
     pub memory_bytes: u64,
     /// The join credential: from `spec.credentialFrom`, else from the generation in force.
     pub credential: Option<Credential>,
-    /// Whether the node has joined: the kubelet has its own certificate.
+    /// Whether the node has joined: the kubelet has its own certificate, which has not expired.
     pub joined: bool,
     pub first_boot: bool,
+    /// The temporary disk that was found; none if the image names it or there is none.
+    pub temporary_disk: Option<String>,
 }

@@ -30,7 +30,7 @@ pub struct Image {
     pub certificates: String,
     /// The bundle of trusted certificates.
     pub certificate_bundle: String,
-    /// The device of the temporary disk.
+    /// The device of the temporary disk. Empty: the first of [`crate::TEMPORARY_DISKS`] that the machine has.
     pub temporary_disk: String,
     /// The primary network interface.
     pub interface: String,
@@ -59,7 +59,7 @@ impl Default for Image {
             resolv_conf: String::new(),
             certificates: "/usr/local/share/ca-certificates".to_owned(),
             certificate_bundle: "/etc/ssl/certs/ca-certificates.crt".to_owned(),
-            temporary_disk: "/dev/disk/azure/resource-part1".to_owned(),
+            temporary_disk: String::new(),
             interface: "eth0".to_owned(),
         }
     }

@@ -6,7 +6,7 @@ pub const ETC: &str = "/etc/kiln";
 pub const CURRENT: &str = "/etc/kiln/current";
 /// One folder per generation.
 pub const GENERATIONS: &str = "/etc/kiln/generations";
-/// Settings of kilnd in the image. Optional.
+/// Settings of kilnd in the image: the pool and the cluster for which documents have to be signed ([`kiln_node_config::Binding`]). Optional.
 pub const SETTINGS: &str = "/etc/kiln/kilnd.json";
 /// Public keys for document signatures, `<key id>.pub`. If there is one, documents must be signed.
 pub const KEYS: &str = "/etc/kiln/keys.d";

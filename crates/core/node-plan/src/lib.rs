@@ -8,6 +8,7 @@
 //! [`kiln_types::clone_credential`] decides how a clone joins, or why it cannot.
 
 pub mod block;
+mod certificate;
 mod desired;
 mod drop_in;
 mod effects;
@@ -28,7 +29,11 @@ pub mod selinux;
 mod state;
 mod toml;
 
-pub use desired::{Account, Block, Deferred, Desired, IncompatibleConfig, Mount, Setting};
+pub use certificate::{UnusableCertificate, check_certificate};
+pub use desired::{
+    Account, Block, Deferred, Desired, IncompatibleConfig, LOCAL_NVME, Mount, Setting, TEMPORARY_DISKS,
+    choose_temporary_disk, is_reserved,
+};
 pub use drop_in::{BadDropIn, DROP_IN_FOLDER, DropIn};
 pub use facts::Facts;
 pub use file::{AffectedUnit, Comparison, DesiredFile, FileContent, FileState, Owner};
@@ -39,4 +44,4 @@ pub use join::{BadCredential, Credential};
 pub use manifest::{ManagedFile, Manifest};
 pub use observed::{Observed, ToObserve};
 pub use plan::{Plan, PlanAction, Request, Step, unit_for_path};
-pub use state::{Admission, Generation, Rejection, Revert, State, Trial};
+pub use state::{Admission, Generation, Rejection, Revert, SignedRecord, State, Trial};

@@ -1,7 +1,8 @@
-//! The cryptography that kiln uses: the rustls provider of every client and server, and [sealed messages](seal). To switch the provider,
+//! The cryptography that kiln uses: the rustls provider of every client and server, [sealed messages](seal) and [signatures](SigningKey). To switch the provider,
 //! change this crate only.
 
 mod sealed;
+mod signing;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use rustls::crypto::CryptoProvider;
 
 pub use ring::rand::{SecureRandom, SystemRandom};
 pub use sealed::{Reader, SealError, seal};
+pub use signing::{BadSigningKey, SigningKey};
 
 /// Returns the rustls provider for all of kiln.
 pub fn provider() -> Arc<CryptoProvider> {

@@ -26,6 +26,8 @@ pub enum TestDep {
     /// An independent reader of OCI images.
     Umoci,
     SystemdAnalyze,
+    /// Tools that create and fill NTFS file systems.
+    NtfsTools,
     Chromium,
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
@@ -211,6 +213,7 @@ impl TestDep {
         Self::Helm,
         Self::KubeadmTypes,
         Self::SystemdAnalyze,
+        Self::NtfsTools,
         Self::Chromium,
         Self::NodeRoot,
         Self::CloudRoot,
@@ -234,6 +237,7 @@ impl TestDep {
             Self::Helm => "helm",
             Self::KubeadmTypes => "kubeadm-types",
             Self::SystemdAnalyze => "systemd",
+            Self::NtfsTools => "ntfs",
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
@@ -258,6 +262,7 @@ impl TestDep {
             Self::Helm => "Helm, built from its Go module",
             Self::KubeadmTypes => "a program that decodes documents with kubeadm's types",
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
+            Self::NtfsTools => "mkntfs and ntfs-3g from Debian, for disks as Azure formats them",
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
@@ -282,6 +287,7 @@ impl TestDep {
             | Self::Helm
             | Self::KubeadmTypes
             | Self::SystemdAnalyze
+            | Self::NtfsTools
             | Self::Chromium
             | Self::NodeRoot
             | Self::CloudRoot
@@ -370,6 +376,7 @@ impl TestDep {
                 go: GO,
             },
             Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
+            Self::NtfsTools => Recipe::Debian { package: "ntfs-3g", program: "mkntfs" },
             // A quarter smaller than the whole browser, and without desktop libraries.
             Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
             Self::NodeRoot => {
@@ -403,6 +410,7 @@ impl TestDep {
             Self::Helm => "bin/helm",
             Self::KubeadmTypes => "bin/kubeadm-types",
             Self::SystemdAnalyze => "bin/systemd-analyze",
+            Self::NtfsTools => "bin/mkntfs",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",

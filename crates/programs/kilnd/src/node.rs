@@ -15,6 +15,9 @@ use crate::status::Status;
 /// A port on which nothing may listen: connections are refused at once.
 const UNREACHABLE: &str = "http://127.0.0.1:1";
 
+/// The kernel's id of this boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// A node and its environment.
 #[derive(Debug)]
 pub struct Node {
@@ -50,6 +53,12 @@ impl Node {
             wait: Scaled { scale: locations.time_scale },
             log: Log::new(now, levels),
         })
+    }
+
+    /// The kernel's id of this boot; empty if it is unreadable.
+    pub fn boot_id(&self) -> String {
+        let bytes = self.root.read_if_exists(BOOT_ID).ok().flatten().unwrap_or_default();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
     /// What `kilnd identity` recorded about this boot; none if it did not run.

@@ -164,10 +164,10 @@ mod tests {
             source: "imds".to_owned(),
         };
         let mut state = State::default();
-        state.start_trial(generation(1));
+        state.start_trial(generation(1), "boot");
         assert_eq!(Status::new("boot", Outcome::Applied, &state).previous, None);
         state.commit();
-        state.start_trial(generation(2));
+        state.start_trial(generation(2), "boot");
         let mut status = Status::new("apply", Outcome::Applied, &state);
         status.next = Some("wait".to_owned());
         assert_eq!(

@@ -348,3 +348,14 @@ fn address_lost_between_document_and_host_name_is_requested_again() {
     assert_eq!(host.machine.read("/node/etc/hostname").as_deref(), Some("early\n"));
     assert_eq!(host.addresses_and_routes(), "");
 }
+
+#[test]
+fn lease_of_the_early_network_is_released() {
+    let host = Host::new(&[("eth0", Full)]);
+    let leases =
+        |machine: &Machine| machine.shell("networkctl --no-pager status heth0 | grep -F '(to ' || true").stdout;
+    let address = host.boot_until_address();
+    assert!(leases(&host.machine).contains(&address), "{}", host.machine.shell("networkctl status heth0").stdout);
+    host.finish_boot();
+    host.machine.wait_until("the server has no lease", |machine| leases(machine).is_empty().then_some(()));
+}

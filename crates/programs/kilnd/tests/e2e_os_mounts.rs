@@ -120,3 +120,22 @@ fn tree_that_contains_a_mount_is_not_touched() {
         assert_eq!(root.mount_in("/pods/a").expect("looked"), None);
     });
 }
+
+#[test]
+fn every_file_system_that_a_first_boot_wrote_to_is_synced() {
+    in_a_namespace("every_file_system_that_a_first_boot_wrote_to_is_synced", |folder| {
+        for name in ["etc", "home", "data"] {
+            let path = folder.join(name);
+            fs::create_dir(&path).expect("a folder");
+            mount(&["-t", "tmpfs", "tmpfs", &path.to_string_lossy()]);
+        }
+        let root = Root::open(folder).expect("a root");
+        let keys = DesiredFile::new("/home/admin/.ssh/authorized_keys", b"ssh-ed25519 A", 0o600);
+        root.write_all(&[DesiredFile::plain("/etc/kiln/x", "x"), keys], Durability::Later).expect("written");
+        assert_eq!(root.counts().syncfs, 0, "nothing waits for the disk");
+        root.sync(&["/etc"]).expect("synced");
+        assert_eq!(root.counts().syncfs, 2, "/etc and /home, but not /data");
+        root.sync(&["/etc"]).expect("synced");
+        assert_eq!(root.counts().syncfs, 3, "once");
+    });
+}

@@ -150,7 +150,7 @@ fn rotated_certificate_is_used_by_the_next_request() {
     node.client.node().expect("read again");
     fs::remove_file(&certificate).expect("removed");
     let error = node.client.node().expect_err("no certificate");
-    assert!(error.is_unreachable() && error.to_string().contains("kubelet-client-current.pem"), "{error}");
+    assert!(!error.is_outage() && error.to_string().contains("kubelet-client-current.pem"), "{error}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn server_with_an_untrusted_certificate_is_rejected() {
         )
         .node()
         .expect_err("connection refused")
-        .is_unreachable()
+        .is_outage()
     );
 }
 

@@ -6,7 +6,7 @@ mod watched;
 
 use kilnd::apiserver::ConditionStatus;
 use serde_json::json;
-use watched::{Watched, azure};
+use watched::{Watched, azure, hash};
 
 #[test]
 fn changed_user_data_is_polled_applied_committed_and_reported() {
@@ -152,7 +152,15 @@ fn change_that_needs_a_drain_waits_for_permission() {
     );
     node.wait("the condition is Pending", |node| node.condition().1 == "Pending");
 
-    node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-allow=2"]);
+    // A number, or the hash of another document with this number, is not permission for this document.
+    let mut other = next.clone();
+    other["spec"]["kubelet"]["configuration"]["maxPods"] = json!(9);
+    node.allow("2");
+    node.wait("the number is ignored", |node| node.journal().contains("it has no hash of a document"));
+    node.allow(&hash(&other));
+    node.wait_for_syncs(2);
+    assert!(node.current("kubelet.json")["topologyManagerPolicy"].is_null(), "another document was allowed");
+    node.allow(&node.annotation("kiln.dev/pending-drain"));
     node.wait_committed(2);
     assert_eq!(node.current("kubelet.json")["topologyManagerPolicy"], "best-effort");
     assert_eq!(node.annotation("kiln.dev/pending-drain"), "");
@@ -234,7 +242,7 @@ fn change_that_needs_a_reboot_is_pending_until_the_reboot() {
     node.set_user_data(&next);
     node.wait("a reboot is requested", |node| node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
     assert_eq!(node.current("config.json")["metadata"]["generation"], 1);
-    node.kubectl(&["annotate", "node", &node.name, "kiln.dev/node-config-allow=2"]);
+    node.allow(&hash(&next));
     node.wait("generation 2 is in force", |node| node.annotation("kiln.dev/node-config").starts_with("2 "));
     node.wait("the reboot is still pending", |node| node.condition().1 == "Pending");
     assert!(node.annotation("kiln.dev/pending-reboot").starts_with("generation 2 "));
@@ -284,4 +292,61 @@ fn stale_ready_condition_without_kubelet_heartbeats_does_not_pass_the_gate() {
         "{:?}",
         node.condition()
     );
+}
+
+#[test]
+fn api_server_that_is_away_during_a_trial_reverts_nothing() {
+    let mut node = Watched::new("outage", 11);
+    let relay = node.relay();
+    node.apply(&node.document(1));
+    node.watch();
+    node.wait_committed(1);
+    let changed = |number, pods: u32| {
+        let mut next = node.document(number);
+        next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(pods);
+        // 20 s of kilnd's clock are a second here.
+        next["spec"]["health"]["withinSeconds"] = json!(40);
+        next
+    };
+    // Away before the change: the node cannot know whether the document is the reason.
+    relay.set_open(false);
+    node.set_user_data(&changed(2, 20));
+    node.wait("generation 2 is on trial", |node| node.current("kubelet.json")["maxPods"] == 20);
+    std::thread::sleep(std::time::Duration::from_secs(8));
+    assert_eq!(node.current("kubelet.json")["maxPods"], 20, "four time limits later\n{}", node.journal());
+    relay.set_open(true);
+    node.wait_committed(2);
+
+    // Away after the first answer during the trial. Without heartbeats the trial does not pass before.
+    node.set_kubelet_heartbeats(false);
+    node.set_user_data(&changed(3, 30));
+    node.wait("the API server has answered", |node| node.trial_start()["hasAnswered"] == true);
+    relay.set_open(false);
+    std::thread::sleep(std::time::Duration::from_secs(8));
+    assert_eq!(node.current("kubelet.json")["maxPods"], 30, "four time limits later\n{}", node.journal());
+    relay.set_open(true);
+    node.set_kubelet_heartbeats(true);
+    node.wait_committed(3);
+    let reverts = node.events().into_iter().filter(|(reason, _)| reason == "KilnReverted").count();
+    assert_eq!(reverts, 0, "{:?}", node.events());
+}
+
+#[test]
+fn node_that_was_not_ready_before_the_change_is_not_reverted() {
+    let mut node = Watched::new("unready", 12);
+    node.apply(&node.document(1));
+    node.watch();
+    node.wait_committed(1);
+    node.set_kubelet_heartbeats(false);
+    node.set_unready();
+    let mut next = node.document(2);
+    next["spec"]["kubelet"]["configuration"]["maxPods"] = json!(20);
+    next["spec"]["health"]["withinSeconds"] = json!(40);
+    node.set_user_data(&next);
+    node.wait("generation 2 is on trial", |node| node.current("kubelet.json")["maxPods"] == 20);
+    assert_eq!(node.trial_start()["wasReady"], false);
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    assert_eq!(node.current("kubelet.json")["maxPods"], 20, "three time limits later\n{}", node.journal());
+    node.set_kubelet_heartbeats(true);
+    node.wait_committed(2);
 }

@@ -27,14 +27,43 @@ const MANAGED: [(&str, &str); 10] = [
     ("/usr/lib/systemd/system", "spec.units"),
 ];
 
+/// Links that every supported distribution has, with their targets. Other links on the way to a file are resolved when the file is written
+/// ([`is_reserved`]).
+const LINKS: [(&str, &str); 7] = [
+    ("/bin", "/usr/bin"),
+    ("/sbin", "/usr/sbin"),
+    ("/lib", "/usr/lib"),
+    ("/lib32", "/usr/lib32"),
+    ("/lib64", "/usr/lib64"),
+    ("/var/run", "/run"),
+    ("/var/lock", "/run/lock"),
+];
+
+/// The usual spelling of a path: `/lib/kiln` and `/usr/lib/kiln` are the same folder.
+fn canonical(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let plain = format!("/{}", parts.join("/"));
+    match LINKS.iter().find(|(link, _)| is_below(&plain, link)) {
+        Some((link, target)) => format!("{target}{}", &plain[link.len()..]),
+        None => plain,
+    }
+}
+
+/// Whether no document may write to this path, whatever spelling of it is used.
+pub fn is_reserved(path: &str) -> bool {
+    let path = canonical(path);
+    RESERVED.iter().any(|reserved| is_below(&path, reserved))
+}
+
 pub(super) fn render(draft: &mut Draft<'_>) {
     for file in &draft.spec.files {
         let field = format!("spec.files[{}]", file.path);
-        if RESERVED.iter().any(|reserved| is_below(&file.path, reserved)) {
+        let path = canonical(&file.path);
+        if is_reserved(&path) {
             draft.reject(field, "a document may not write to this folder");
-        } else if draft.desired.blocks.iter().any(|block| block.path == file.path) {
+        } else if draft.desired.blocks.iter().any(|block| canonical(&block.path) == path) {
             draft.reject(field, "kiln shares this file with other programs and manages a block in it");
-        } else if let Some((_, other)) = MANAGED.iter().find(|(other, _)| is_below(&file.path, other)) {
+        } else if let Some((_, other)) = MANAGED.iter().find(|(other, _)| is_below(&path, &canonical(other))) {
             draft.reject(field, format!("this file is managed by {other}"));
         } else {
             draft.elsewhere(desired_file(file));

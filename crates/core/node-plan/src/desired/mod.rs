@@ -24,6 +24,9 @@ use crate::file::{AffectedUnit, DesiredFile, FileContent};
 use crate::layout;
 use draft::Draft;
 
+pub use content::is_reserved;
+pub use platform::{LOCAL_NVME, TEMPORARY_DISKS, choose_temporary_disk};
+
 /// The desired state that a NodeConfig describes for one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {

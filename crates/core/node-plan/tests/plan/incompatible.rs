@@ -69,6 +69,10 @@ fn each_reason_names_its_field() {
         ),
         (json!({"files": [{"path": "/etc/kiln/current/kubelet.json"}]}), "spec.files[/etc/kiln/current/kubelet.json]"),
         (json!({"files": [{"path": "/var/lib/kubelet/pki/x"}]}), "spec.files[/var/lib/kubelet/pki/x]"),
+        // Other spellings of the same folders, through links that distributions have.
+        (json!({"files": [{"path": "/lib/kiln/image.json"}]}), "spec.files[/lib/kiln/image.json]"),
+        (json!({"files": [{"path": "/var/run/kiln/ready"}]}), "spec.files[/var/run/kiln/ready]"),
+        (json!({"files": [{"path": "/var/run/systemd/system/x"}]}), "spec.files[/var/run/systemd/system/x]"),
         (json!({"files": [{"path": "/etc/systemd/system/x.service"}]}), "spec.files[/etc/systemd/system/x.service]"),
         (json!({"files": [{"path": "/etc/shadow"}]}), "spec.files[/etc/shadow]"),
         (

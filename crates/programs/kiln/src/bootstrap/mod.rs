@@ -11,6 +11,7 @@ mod hash;
 mod render;
 mod settings;
 mod show;
+mod sign;
 pub(crate) mod sources;
 
 use clap::{Args, Subcommand};
@@ -51,6 +52,8 @@ enum Verb {
     Drift(Box<drift::Drift>),
     /// Print the hash that Karpenter stores for an AKSNodeClass
     Hash(hash::Hash),
+    /// Sign a NodeConfig, for a pool and a cluster and with an expiry if wanted
+    Sign(sign::Sign),
     /// Create a settings file from values detected in the cluster and in Azure
     Settings(Box<settings::Settings>),
 }
@@ -64,6 +67,7 @@ pub(crate) fn run(arguments: &Bootstrap, now: &dyn Fn() -> Timestamp) -> Result<
         Verb::Check(verb) => check::run(verb, output),
         Verb::Drift(verb) => drift::run(verb, output, now),
         Verb::Hash(verb) => hash::run(verb, output),
+        Verb::Sign(verb) => sign::run(verb, output, now),
         Verb::Settings(verb) => settings::run(verb, output, now),
     }
 }

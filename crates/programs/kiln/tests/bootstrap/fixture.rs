@@ -12,6 +12,9 @@ pub(crate) const FILES: [&str; 3] = ["settings.yaml", "node-pool.yaml", "node-cl
 /// Bootstrap token of the example.
 pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
 
+/// An ed25519 key, from RFC 8410, and its public key.
+pub(crate) const SIGNING_KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+
 /// A temporary folder with the sources of the example.
 pub(crate) struct Folder(TempDir);
 

@@ -9,3 +9,4 @@ mod pages;
 mod recordings;
 mod render;
 mod secrets;
+mod sign;

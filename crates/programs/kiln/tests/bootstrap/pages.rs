@@ -2,7 +2,7 @@
 
 use crate::fixture::{Folder, TOKEN};
 
-const VERBS: [&str; 7] = ["render", "explain", "diff", "check", "drift", "hash", "settings"];
+const VERBS: [&str; 8] = ["render", "explain", "diff", "check", "drift", "hash", "sign", "settings"];
 
 /// Extracts the command lines of a help text.
 fn examples(help: &str) -> Vec<Vec<String>> {
@@ -24,9 +24,10 @@ fn example_folder() -> Folder {
     let anc = folder.with_sources(&["render", "--to", "aks-node-config"]).success().stdout;
     folder.write("config.json", &anc);
     let config = folder.with_sources(&["render", "--to", "node-config"]).success().stdout;
-    for name in ["old.json", "new.json", "running.json"] {
+    for name in ["old.json", "new.json", "running.json", "node-config.json"] {
         folder.write(name, &config);
     }
+    folder.write("signing-key.pem", crate::fixture::SIGNING_KEY);
     folder.write(
         "values.json",
         &format!(
@@ -45,7 +46,7 @@ fn example_folder() -> Folder {
 fn help_examples_run() {
     let folder = example_folder();
     let mut ran = 0;
-    for verb in [&[][..], &["render"], &["explain"], &["diff"], &["check"], &["drift"], &["hash"]] {
+    for verb in [&[][..], &["render"], &["explain"], &["diff"], &["check"], &["drift"], &["hash"], &["sign"]] {
         // Wide enough that no example is wrapped.
         let help = folder.run_with(&[("COLUMNS", "400")], &[verb, &["--help"]].concat()).success().stdout;
         for example in examples(&help) {

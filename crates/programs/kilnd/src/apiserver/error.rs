@@ -41,8 +41,11 @@ impl Error {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
-    /// Whether there was no response.
-    pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Read { .. })
+    /// Whether the server cannot be reached, is overloaded or has a fault. Says nothing about this node.
+    pub fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Response { .. } | Self::Refused { status: 408 | 429 | 500..=599, .. }
+        )
     }
 }

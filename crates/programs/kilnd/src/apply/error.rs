@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kiln_node_plan::layout::{self, IMAGE};
 use kiln_node_plan::{BadCredential, IncompatibleConfig};
 
+use crate::apply::deferred::DiskError;
 use crate::{os, sources};
 
 /// A transition that could not be planned, or a step that failed.
@@ -38,6 +39,19 @@ pub enum Error {
     },
     #[error("this machine cannot apply the document")]
     Incompatible(#[from] IncompatibleConfig),
+    /// A folder of the image is a link to one of kiln's.
+    #[error("`spec.files[{path}]`: a document may not write to `{real}`, to which this path leads")]
+    Reserved { path: String, real: String },
+    #[error(transparent)]
+    Disk(DiskError),
+    /// The kubelet or the runtime keeps its data on this disk.
+    #[error("cannot mount `{device}` on `{path}`, where the kubelet or the runtime keeps its data")]
+    EarlyMount {
+        device: String,
+        path: String,
+        #[source]
+        source: ServiceError,
+    },
     #[error(
         "the kernel has no setting `{0}`\nhint: if a kernel module provides it, add the module to `spec.os.kernelModules`"
     )]
@@ -54,6 +68,13 @@ pub enum Error {
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{tool}` failed: {output}")]
     Tool { tool: String, output: String },
+}
+
+impl Error {
+    /// Whether a disk that has to be mounted before the kubelet starts is not mounted. Without it the kubelet would use the OS disk.
+    pub fn is_early_mount(&self) -> bool {
+        matches!(self, Self::Disk(_) | Self::EarlyMount { .. })
+    }
 }
 
 /// A service that is not in the desired state.

@@ -1,10 +1,10 @@
 //! Reads the facts about the machine that rendering a document needs. All of them are read below the root.
 
-use crate::os::{Contents, Root};
+use crate::os::{Contents, Root, clock};
 use crate::sources::Endpoints;
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{CLIENT_CERTIFICATE, IMAGE};
-use kiln_node_plan::{Credential, Facts, Image};
+use kiln_node_plan::{Credential, Facts, Image, LOCAL_NVME, check_certificate, choose_temporary_disk};
 use kiln_types::SecretBytes;
 
 use crate::apply::Error;
@@ -29,7 +29,7 @@ pub fn gather(node: &Node, from: &CredentialFrom, known: KnownCredential) -> Res
         Some(bytes) => serde_json::from_slice::<Image>(&bytes).map_err(Error::Image)?,
         None => Image::default(),
     };
-    let joined = root.kind(CLIENT_CERTIFICATE)?.is_some();
+    let joined = has_joined(node)?;
     let first_boot = matches!(known, KnownCredential::Given(_));
     let (given, kept) = match known {
         KnownCredential::Given(given) => (given, None),
@@ -41,8 +41,10 @@ pub fn gather(node: &Node, from: &CredentialFrom, known: KnownCredential) -> Res
         Err(_) if joined || kept.is_some() => kept.and_then(|bytes| Credential::parse(&bytes).ok()),
         Err(error) => return Err(error),
     };
+    let temporary_disk = if image.temporary_disk.is_empty() { temporary_disk(root) } else { None };
     Ok(Facts {
         image,
+        temporary_disk,
         host_name: root.host_name()?,
         cgroup_v2: root.kind("/sys/fs/cgroup/cgroup.controllers")?.is_some(),
         cpus: processors(&text(root, "/proc/cpuinfo")?),
@@ -51,6 +53,26 @@ pub fn gather(node: &Node, from: &CredentialFrom, known: KnownCredential) -> Res
         joined,
         first_boot,
     })
+}
+
+/// The temporary disk. Its names are links that udev makes.
+fn temporary_disk(root: &Root) -> Option<String> {
+    let by_id = root.names(LOCAL_NVME.0).unwrap_or_default();
+    choose_temporary_disk(|device| root.kind(device).is_ok_and(|kind| kind.is_some()), &by_id)
+}
+
+/// Whether the kubelet has a certificate with which it can reach the API server. A machine that was off for long, or an image of one, has
+/// an expired one, and a full disk leaves an empty file: such a kubelet has to join again.
+fn has_joined(node: &Node) -> Result<bool, Error> {
+    let Some(pem) = node.root.read_if_exists(CLIENT_CERTIFICATE)? else { return Ok(false) };
+    let pem = SecretBytes::new(pem);
+    match check_certificate(pem.expose(), &clock::rfc3339(clock::wall())) {
+        Ok(()) => Ok(true),
+        Err(unusable) => {
+            node.log.warn(format!("the node does not count as joined: {unusable}"));
+            Ok(false)
+        }
+    }
 }
 
 fn credential(
@@ -186,9 +208,35 @@ mod tests {
         let facts = gather(&node(folder.path()), &file(), KnownCredential::Kept(Some(kept))).expect("kept");
         assert_eq!(facts.credential.map(|credential| credential.kind()), Some("token"));
         std::fs::create_dir_all(folder.path().join("var/lib/kubelet/pki")).expect("folder");
-        std::fs::write(folder.path().join(&CLIENT_CERTIFICATE[1..]), "pem").expect("written");
+        std::fs::write(folder.path().join(&CLIENT_CERTIFICATE[1..]), certificate(4096)).expect("written");
         let facts = gather(&node(folder.path()), &file(), KnownCredential::Kept(None)).expect("joined");
         assert!(facts.joined && facts.credential.is_none());
+    }
+
+    /// A certificate that is valid until this year, with its key.
+    fn certificate(year: i32) -> String {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut parameters = rcgen::CertificateParams::new(["node".to_owned()]).expect("a name");
+        parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
+        parameters.self_signed(&key).expect("a certificate").pem() + &key.serialize_pem()
+    }
+
+    #[test]
+    fn expired_or_empty_certificate_does_not_count_as_joined() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(&CLIENT_CERTIFICATE[1..]);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folder");
+        let kept = || KnownCredential::Kept(Some(SecretBytes::new("abcdef.0123456789abcdef")));
+        for (text, joined) in
+            [(String::new(), false), (certificate(2020), false), (certificate(2049), true), (certificate(2051), true)]
+        {
+            std::fs::write(&path, text).expect("written");
+            let facts = gather(&node(folder.path()), &file(), kept()).expect("a credential");
+            assert_eq!(facts.joined, joined);
+            let bare = gather(&node(folder.path()), &file(), KnownCredential::Kept(None));
+            assert_eq!(bare.is_ok(), joined, "without a certificate the node needs its credential");
+        }
     }
 
     #[test]

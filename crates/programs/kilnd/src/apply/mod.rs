@@ -43,7 +43,9 @@ pub const KEPT: usize = 5;
 pub enum Consent {
     /// Generation number, earlier rejections and the limits in the document apply.
     Automatic,
-    /// None of them: a person used `--force`, or the cluster allowed it.
+    /// The cluster allowed this document, so the limits in the document do not apply.
+    Allowed,
+    /// None of them: a person used `--force`.
     Forced,
 }
 
@@ -72,6 +74,14 @@ pub enum ApplyError {
     },
     #[error("generation {number} was already rejected ({reason})\nhint: change the document, or use `--force`")]
     Rejected { number: u64, reason: String },
+    #[error(
+        "generation {number} is older than the signed generation {by} that this machine has accepted\nhint: raise `metadata.generation` and sign the document again, or use `--force`"
+    )]
+    Replayed {
+        number: u64,
+        /// The highest number that was accepted.
+        by: u64,
+    },
     #[error(transparent)]
     NotPlanned(#[from] Error),
     /// A step failed and all changes were undone.
@@ -103,7 +113,7 @@ impl From<os::Error> for ApplyError {
 /// Plans a transition without executing it.
 pub fn plan(node: &Node, candidate: &Candidate) -> Result<(Admission, Transition), ApplyError> {
     let state = load_state(node)?;
-    let admission = state.admit(candidate.config.metadata.generation, &candidate.hash);
+    let admission = candidate.admission(&state);
     Ok((admission, Transition::to(node, &state, &candidate.config, &candidate.folder(), Phase::Live)?))
 }
 
@@ -125,7 +135,7 @@ pub fn apply(node: &Node, candidate: &Candidate, consent: Consent) -> Result<App
         }
         _ => {}
     }
-    execute(node, &mut assessed, candidate.generation())?;
+    execute(node, &mut assessed, candidate)?;
     finish(node, &assessed.transition);
     prune(node, &assessed.state);
     Ok(assessed.into_applied(Outcome::Applied))
@@ -152,11 +162,12 @@ impl Assessed {
 fn assess(node: &Node, candidate: &Candidate, consent: Consent) -> Result<Assessed, ApplyError> {
     let state = load_state(node)?;
     let number = candidate.config.metadata.generation;
-    let admission = state.admit(number, &candidate.hash);
+    let admission = candidate.admission(&state);
     match &admission {
         _ if consent == Consent::Forced => {}
         Admission::Outranked { by } => return Err(ApplyError::Outranked { number, by: *by }),
         Admission::Rejected { reason } => return Err(ApplyError::Rejected { number, reason: reason.clone() }),
+        Admission::Replayed { by } => return Err(ApplyError::Replayed { number, by: *by }),
         Admission::InForce | Admission::Accept => {}
     }
     let transition = Transition::to(node, &state, &candidate.config, &candidate.folder(), Phase::Live)?;
@@ -173,12 +184,12 @@ pub fn load_state(node: &Node) -> Result<State, os::Error> {
 }
 
 /// Writes the state ahead, then executes the transition.
-fn execute(node: &Node, assessed: &mut Assessed, generation: Generation) -> Result<(), ApplyError> {
+fn execute(node: &Node, assessed: &mut Assessed, candidate: &Candidate) -> Result<(), ApplyError> {
     let before = assessed.state.clone();
     assessed.transition.prepare(node, Phase::Live).map_err(ApplyError::Undone)?;
     if assessed.admission != Admission::InForce {
-        assessed.state.clear_rejection(&generation.hash);
-        assessed.state.start_trial(generation);
+        assessed.state.clear_rejection(&candidate.hash);
+        candidate.start_trial(&mut assessed.state, &node.boot_id());
         store::save(&node.root, &assessed.state, Durability::Now)?;
     }
     match assessed.transition.run(node, Phase::Live) {
@@ -210,7 +221,7 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
         };
     };
     let switched = switch_to(node, state, &config, &generation.folder);
-    let mut after = before.clone();
+    let mut after = State { signed: state.signed.clone(), ..before.clone() };
     if is_service && let Some(trial) = &state.trial {
         // A document with which a service does not start is not applied again automatically. A trial from before it continues.
         let mut failing = State { committed: Some(generation.clone()), trial: Some(trial.clone()), ..before.clone() };

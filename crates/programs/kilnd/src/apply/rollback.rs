@@ -55,7 +55,7 @@ pub fn roll_back(node: &Node, number: Option<u64>) -> Result<RolledBack, Rollbac
     }
     if let Some(now) = &now {
         // Recorded like a failed trial, so that it is not applied again automatically.
-        state.trial = Some(Trial { generation: now.clone(), restarts: 0 });
+        state.trial = Some(Trial { generation: now.clone(), restarts: 0, boot: node.boot_id() });
     }
     state.committed = Some(target.0.clone());
     state.fail_trial("rolled back by a person");

@@ -70,6 +70,15 @@ pub fn start_kubelet(node: &Node) -> Result<(), ServiceError> {
     Ok(configured?)
 }
 
+/// Starts the kubelet if the gate was closed at its last start. A kubelet that somebody stopped stays stopped.
+pub fn start_skipped_kubelet(node: &Node) -> Result<(), ServiceError> {
+    let Some(mut systemd) = client(node) else { return Ok(()) };
+    if systemd.unit(KUBELET_UNIT)?.conditions {
+        return Ok(());
+    }
+    start_kubelet(node)
+}
+
 /// Starts the target if the image has it and systemd has already skipped it.
 fn start_configured(systemd: &mut Systemd) -> Result<(), os::Error> {
     let state = systemd.unit(CONFIGURED_UNIT)?;

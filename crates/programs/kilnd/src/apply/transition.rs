@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::layout::{CREDENTIAL, DOCUMENT, MANIFEST};
-use kiln_node_plan::{Block, Desired, Manifest, Plan, State, Step};
+use kiln_node_plan::{Block, Desired, Manifest, Plan, State, Step, is_reserved};
 use kiln_types::SecretBytes;
 
 use crate::apply::facts::{self, KnownCredential};
@@ -78,6 +78,12 @@ impl Transition {
         };
         let facts = facts::gather(node, &wanted.spec.credential_from, credential)?;
         let desired = Desired::render(wanted, &facts)?;
+        for file in &wanted.spec.files {
+            let real = root.real_path(&file.path)?;
+            if is_reserved(&real) {
+                return Err(Error::Reserved { path: file.path.clone(), real });
+            }
+        }
         let in_force = match &link {
             Some(name) => store::document_or(root, name, wanted, desired.text(DOCUMENT))?,
             None => None,

@@ -33,6 +33,9 @@ pub struct BootRecord {
     /// The id of this machine; none if it is unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vm_id: Option<String>,
+    /// The kernel's id of the boot; empty if it is unreadable. A record of another boot is not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot_id: String,
     /// The id on the disk when this boot started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,

@@ -3,7 +3,8 @@
 //!
 //! The gate is the file `/run/kiln/ready`. The units of kubelet and containerd have `ConditionPathExists=` on it, so they do not start on
 //! a node whose configuration is missing, incomplete or another machine's. The file is in `/run` and therefore gone after every reboot: each
-//! boot has to open the gate again. A restart of `kiln-config.service` does not close it.
+//! boot has to open the gate again. The file contains the kernel's id of the boot in which it was written. If that is this boot, the node is
+//! live and `kilnd boot` changes nothing: a unit can be restarted at any time, by a person or by a package.
 //!
 //! [`kind`] is what `kilnd identity` decided about this boot, [`early_network`] lets a first boot reach the metadata service before the
 //! image's network is up, and [`platform`] fills in the host name and the first account if the document leaves them to the platform.
@@ -11,15 +12,17 @@
 pub mod early_network;
 pub mod kind;
 pub mod platform;
+pub mod retry;
 
 use kiln_node_config::spec::CredentialKind;
-use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY, VM_ID};
-use kiln_node_plan::{DesiredFile, Generation, Revert, State, Step};
+use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY};
+use kiln_node_plan::{Admission, DesiredFile, Generation, Revert, State, Step};
 use kiln_types::SecretBytes;
 
 use crate::apply::candidate::{Candidate, CandidateError};
 use crate::apply::transition::{Phase, Transition};
 use crate::apply::{self, load_state, prune, services, store};
+use crate::identity;
 use crate::node::Node;
 use crate::os::{self, Durability, Generations, Lock, notify, priority};
 use crate::sources::{self, FoundDocument, NoDocument, Rules, VmId};
@@ -60,6 +63,9 @@ pub fn boot(node: &Node) -> Result<Status, BootError> {
     let _lock = Lock::wait(&node.root, LOCK)?;
     let (kind, id) = kind(node)?;
     let state = load_state(node)?;
+    if state.in_force().is_some() && is_gate_open(node)? {
+        return restart(node, &state, id.as_ref());
+    }
     match kind {
         BootKind::Again if state.in_force().is_some() => later_boot(node, state),
         // A machine without a generation is configured from scratch, even if its VM id is recorded.
@@ -70,11 +76,13 @@ pub fn boot(node: &Node) -> Result<Status, BootError> {
 /// The kind of this boot, as `kilnd identity` recorded it, else from the VM ids. A clone that was not reset is an error.
 fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), BootError> {
     let machine = sources::vm_id(&node.endpoints);
+    let recorded = identity::recorded(node)?;
     if let Some(record) = node.boot()? {
-        return Ok((record.kind, record.vm_id.and_then(|id| id.parse().ok()).or(machine.ok())));
+        let id = record.vm_id.and_then(|id| id.parse().ok()).or(machine.ok());
+        // The kind is that of the start of this boot. Once the first boot has recorded this machine, it is over.
+        let is_recorded = recorded.as_deref().is_some_and(|recorded| is_machine(recorded, id.as_ref()));
+        return Ok((if is_recorded { BootKind::Again } else { record.kind }, id));
     }
-    let recorded = node.root.read_if_exists(VM_ID)?;
-    let recorded = recorded.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|id| !id.is_empty());
     match (recorded, machine) {
         (None, machine) => Ok((BootKind::First, machine.ok())),
         (Some(recorded), Ok(machine)) => match recorded.parse::<VmId>() {
@@ -82,6 +90,39 @@ fn kind(node: &Node) -> Result<(BootKind, Option<VmId>), BootError> {
             _ => Err(BootError::Clone { recorded, machine: machine.to_string() }),
         },
         (Some(_), Err(error)) => Err(BootError::Unknown(error)),
+    }
+}
+
+/// Whether a recorded VM id is that of this machine.
+fn is_machine(recorded: &str, machine: Option<&VmId>) -> bool {
+    let same = |machine: &VmId| recorded.parse::<VmId>().is_ok_and(|id| id.is_same_machine(machine));
+    machine.is_some_and(same)
+}
+
+/// Whether the gate was opened in this boot.
+fn is_gate_open(node: &Node) -> Result<bool, os::Error> {
+    let boot = node.boot_id();
+    let written = node.root.read_if_exists(READY)?.unwrap_or_default();
+    Ok(!boot.is_empty() && written == boot.as_bytes())
+}
+
+/// A restart of the unit on a live node. Only what an interrupted boot left undone is done.
+fn restart(node: &Node, state: &State, id: Option<&VmId>) -> Result<Status, BootError> {
+    node.log.info("the gate is open: nothing to do");
+    notify_ready(node);
+    if let Err(error) = services::start_skipped_kubelet(node) {
+        node.log.warn(format!("cannot start the kubelet: {error}"));
+    }
+    let recorded = identity::recorded(node)?;
+    if id.is_some() && !recorded.as_deref().is_some_and(|recorded| is_machine(recorded, id)) {
+        record_owner(node, id);
+    }
+    Ok(Status::new("boot", Outcome::Unchanged, state))
+}
+
+fn record_owner(node: &Node, id: Option<&VmId>) {
+    if let Err(error) = store::record_owner(&node.root, id) {
+        node.log.warn(format!("cannot record the VM id, so the next boot is a first boot again: {error}"));
     }
 }
 
@@ -102,9 +143,10 @@ fn first_boot(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, Bo
         node.log.info(&format!("{}: {}", lookup.source, lookup.result));
     }
     let source = found.source.to_string();
-    let candidate = Candidate::read(&node.root, &found.document, &source)
+    let candidate = Candidate::read(node, &found.document, &source)
         .map_err(|error| BootError::Rejected { source_name: source.clone(), source: error })?;
-    let mut state = State::default();
+    let mut state = first_state(left, &candidate)
+        .map_err(|error| BootError::Rejected { source_name: source.clone(), source: error })?;
     let credential = found.credential.clone();
     if credential.is_some() && candidate.config.spec.credential_from.kind != CredentialKind::CustomData {
         node.log.warn("the credential in the custom data is not used: `spec.credentialFrom` names another source");
@@ -112,7 +154,7 @@ fn first_boot(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, Bo
     let plan = || Transition::first(node, left, &candidate.config, &candidate.folder(), credential);
     let transition = node.log.step("plan", plan)?;
     transition.prepare(node, Phase::FirstBoot)?;
-    state.start_trial(candidate.generation());
+    candidate.start_trial(&mut state, &node.boot_id());
     store::save(&node.root, &state, Durability::Later)?;
     transition.run(node, Phase::FirstBoot)?;
     let platform = Platform::query(node, &found, &candidate.config, &network, seed);
@@ -125,14 +167,25 @@ fn first_boot(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, Bo
     if let Err(error) = save_custom_data(node, &found) {
         node.log.warn(format!("cannot save the custom data: {error}"));
     }
-    if let Err(error) = store::record_owner(&node.root, id) {
-        node.log.warn(format!("cannot record the VM id, so the next boot is a first boot again: {error}"));
-    }
+    record_owner(node, id);
     platform.note_image(node, id);
     prune(node, &state);
     let mut status = Status::new("boot", Outcome::Applied, &state);
     status.pending = transition.plan.requests.iter().map(ToString::to_string).collect();
     Ok(status)
+}
+
+/// The state that a first boot starts with. Only the record of signed documents is kept, if it is this machine's: an interrupted first boot
+/// must not accept an older document than the one it was interrupted with.
+fn first_state(left: &State, candidate: &Candidate) -> Result<State, CandidateError> {
+    let Some(signed) = &candidate.signed else { return Ok(State::default()) };
+    let state = State { signed: left.signed_by(&signed.machine).cloned(), ..State::default() };
+    match candidate.admission(&state) {
+        Admission::Replayed { by } => {
+            Err(CandidateError::Replayed { number: candidate.config.metadata.generation, by })
+        }
+        _ => Ok(state),
+    }
 }
 
 /// Saves the custom data of this machine. Azure detaches the provisioning media, but an interrupted first boot and `kilnd inspect` need it.
@@ -150,10 +203,11 @@ fn saved_custom_data(node: &Node) -> Option<FoundDocument> {
 }
 
 /// A later boot puts the generation of the state in force. If a file cannot be restored, kilnd warns and the kubelet starts anyway, since it
-/// ran with this state before. Only a link to another generation keeps the gate closed.
+/// ran with this state before. A link to another generation keeps the gate closed, and so does a missing disk on which the kubelet keeps its
+/// data: it would start on the OS disk.
 fn later_boot(node: &Node, mut state: State) -> Result<Status, BootError> {
     let before = state.clone();
-    let revert = state.note_restart();
+    let revert = state.note_boot(&node.boot_id());
     if state != before {
         store::save(&node.root, &state, Durability::Now)?;
     }
@@ -170,7 +224,8 @@ fn later_boot(node: &Node, mut state: State) -> Result<Status, BootError> {
     if let Some(generation) = state.in_force()
         && let Err(error) = node.log.step("verify", || verify(node, &state, generation))
     {
-        if Generations::new(&node.root).current()?.as_deref() != Some(&generation.folder) {
+        let is_in_force = Generations::new(&node.root).current()?.as_deref() == Some(&generation.folder);
+        if !is_in_force || matches!(&error, BootError::Apply(error) if error.is_early_mount()) {
             return Err(error);
         }
         node.log.warn(format!("the node differs from its document: {error}"));
@@ -201,12 +256,16 @@ fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), Boo
     Ok(())
 }
 
-/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already.
-fn open_gate(node: &Node) -> Result<(), BootError> {
-    node.root.write_all(&[DesiredFile::new(READY, b"", 0o644)], Durability::Later)?;
+fn notify_ready(node: &Node) {
     if let Err(error) = notify::notify("READY=1\nSTATUS=the configuration is in force") {
         node.log.warn(format!("cannot notify systemd: {error}"));
     }
+}
+
+/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already.
+fn open_gate(node: &Node) -> Result<(), BootError> {
+    node.root.write_all(&[DesiredFile::new(READY, node.boot_id(), 0o644)], Durability::Later)?;
+    notify_ready(node);
     // The unit has a high priority because the kubelet waits for kilnd. From here on the kubelet does not wait any more, so systemd goes
     // first and the remaining writes can take longer.
     if let Err(error) = priority::lower() {

@@ -127,10 +127,14 @@ pub fn plan(node: &Node, config: &Path, output: Output) -> CommandResult {
 /// `kilnd boot`.
 pub fn boot(node: &Node, output: Output) -> CommandResult {
     match boot::boot(node) {
+        // A restart of the unit on a live node: not even the status is written.
+        Ok(status) if status.outcome == Outcome::Unchanged => CommandResult::new(DONE, output, &status),
         Ok(status) => CommandResult::new(DONE, output, &node.report(status)),
         Err(error) => {
             let next = "the kubelet does not start until a document is in force; systemd runs `kilnd boot` again";
-            fail(node, "boot", output, FAILED, &error, Some(next))
+            let result = fail(node, "boot", output, FAILED, &error, Some(next));
+            boot::retry::wait(node, &error);
+            result
         }
     }
 }
@@ -228,7 +232,7 @@ fn valid(file: &Path, config: &NodeConfig, output: Output) -> CommandResult {
 fn read_candidate(node: &Node, config: &Path) -> Result<Candidate, ReadError> {
     let name = display_name(config);
     match read(config) {
-        Ok(bytes) => Ok(Candidate::read(&node.root, &bytes, &name)?),
+        Ok(bytes) => Ok(Candidate::read(node, &bytes, &name)?),
         Err(source) => Err(ReadError::Io { name, source }),
     }
 }

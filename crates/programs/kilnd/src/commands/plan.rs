@@ -70,6 +70,7 @@ fn refusal(admission: &Admission) -> Option<String> {
     match admission {
         Admission::Outranked { by } => Some(format!("generation {by} is in force")),
         Admission::Rejected { reason } => Some(format!("it was already rejected ({reason})")),
+        Admission::Replayed { by } => Some(format!("the newer signed generation {by} was accepted before")),
         Admission::InForce | Admission::Accept => None,
     }
 }

@@ -67,8 +67,14 @@ pub fn run(node: &Node, output: Output) -> CommandResult {
 
 /// Determines the kind of this boot, resets a clone, and records the kind for later commands.
 pub fn establish(node: &Node) -> Result<BootRecord, IdentityError> {
+    let boot_id = node.boot_id();
+    // A restart of the unit. Deciding again would take a machine that has been configured since for one that booted again.
+    if let Some(record) = node.boot()?.filter(|record| !boot_id.is_empty() && record.boot_id == boot_id) {
+        node.log.info(&format!("kind of boot: {}, as established before", record.kind.as_str()));
+        return Ok(record);
+    }
     let recorded = recorded(node)?;
-    let record = decide(recorded, sources::vm_id(&node.endpoints))?;
+    let record = BootRecord { boot_id, ..decide(recorded, sources::vm_id(&node.endpoints))? };
     node.log.info(&format!("kind of boot: {}", record.kind.as_str()));
     let id = record.vm_id.as_deref();
     match record.kind {
@@ -107,7 +113,7 @@ fn decide(recorded: Option<String>, machine: Result<VmId, sources::Error>) -> Re
             (if same { BootKind::Again } else { BootKind::Clone }, Some(machine))
         }
     };
-    Ok(BootRecord { kind, vm_id: machine.map(String::from), recorded })
+    Ok(BootRecord { kind, vm_id: machine.map(String::from), boot_id: String::new(), recorded })
 }
 
 #[cfg(test)]

@@ -122,11 +122,64 @@ mod tests {
     }
 
     fn signed(by: &Ed25519KeyPair, key_id: &str) -> NodeConfig {
+        signed_as(by, Signature { key_id: key_id.to_owned(), ..Signature::default() })
+    }
+
+    fn signed_as(by: &Ed25519KeyPair, statements: Signature) -> NodeConfig {
         let mut document = NodeConfig::default();
         document.metadata.generation = 7;
+        document.signature = Some(Signature { algorithm: "ed25519".to_owned(), ..statements });
         let value = BASE64_STANDARD.encode(by.sign(&document.signed_bytes()));
-        document.signature = Some(Signature { key_id: key_id.to_owned(), algorithm: "ed25519".to_owned(), value });
+        document.signature.as_mut().expect("signed").value = value;
         document
+    }
+
+    #[test]
+    fn signature_of_an_earlier_version_covers_the_document_alone() {
+        let mut document = NodeConfig::default();
+        document.metadata.generation = 7;
+        let value = BASE64_STANDARD.encode(pair(1).sign(&document.signed_bytes()));
+        let (key_id, algorithm) = ("fleet".to_owned(), "ed25519".to_owned());
+        document.signature = Some(Signature { key_id, algorithm, value, ..Signature::default() });
+        assert_eq!(Keys::default().with("fleet", public(&pair(1))).check(&document), Ok(Some("fleet".to_owned())));
+    }
+
+    #[test]
+    fn two_keys_are_valid_at_once_while_keys_are_rotated() {
+        let both = Keys::default().with("old", public(&pair(1))).with("new", public(&pair(2)));
+        let new = Keys::default().with("new", public(&pair(2)));
+        assert_eq!(both.check(&signed(&pair(1), "old")), Ok(Some("old".to_owned())));
+        assert_eq!(both.check(&signed(&pair(2), "new")), Ok(Some("new".to_owned())));
+        assert!(new.check(&signed(&pair(1), "old")).is_err(), "after the rotation");
+        assert!(both.check(&signed(&pair(1), "new")).is_err(), "a key is only valid under its own name");
+    }
+
+    #[test]
+    fn statements_cannot_be_changed_removed_or_added() {
+        let keys = Keys::default().with("fleet", public(&pair(1)));
+        let text = |text: &str| text.to_owned();
+        let bound = Signature {
+            key_id: text("fleet"),
+            pool: text("a"),
+            cluster: text("prod"),
+            issued: text("2026-11-17T10:00:00Z"),
+            expires: text("2026-12-17T10:00:00Z"),
+            ..Signature::default()
+        };
+        let good = signed_as(&pair(1), bound);
+        assert!(keys.check(&good).is_ok());
+        let fields: [fn(&mut Signature) -> &mut String; 4] =
+            [|s| &mut s.pool, |s| &mut s.cluster, |s| &mut s.issued, |s| &mut s.expires];
+        for field in fields {
+            for value in ["", "2999-01-01T00:00:00Z"] {
+                let mut changed = good.clone();
+                value.clone_into(field(changed.signature.as_mut().expect("signed")));
+                assert!(keys.check(&changed).is_err(), "{:?}", changed.signature);
+            }
+            let mut added = signed(&pair(1), "fleet");
+            "a".clone_into(field(added.signature.as_mut().expect("signed")));
+            assert!(keys.check(&added).is_err(), "{:?}", added.signature);
+        }
     }
 
     #[test]

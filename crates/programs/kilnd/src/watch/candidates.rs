@@ -11,6 +11,7 @@ use kiln_node_plan::{Admission, PlanAction, Request};
 
 use super::Watch;
 use super::condition::CandidateOutcome;
+use super::gates;
 use super::schedule::Timing;
 use crate::apply::candidate::Candidate;
 use crate::apply::{self, ApplyError, Consent};
@@ -51,7 +52,7 @@ impl Watch<'_> {
             return;
         }
         let is_new = self.last_polled.replace(hash).is_none_or(|before| Some(&before) != self.last_polled.as_ref());
-        match Candidate::read(&self.node.root, &bytes, SOURCE) {
+        match Candidate::read(self.node, &bytes, SOURCE) {
             Ok(candidate) => self.assess(now, candidate, requested),
             Err(error) => self.reject(now, is_new, &error_line(&error)),
         }
@@ -86,6 +87,12 @@ impl Watch<'_> {
                 let why = format!("another document with generation {number} is in force; raise `metadata.generation`");
                 self.reject(now, true, &why);
             }
+            Admission::Replayed { by } => {
+                let why = format!(
+                    "generation {number} is older than the signed generation {by}, which this machine has accepted"
+                );
+                self.reject(now, true, &why);
+            }
             Admission::Rejected { reason } => {
                 let why = format!("generation {number} was already rejected ({reason})");
                 self.candidate_outcome = CandidateOutcome::Reverted(why);
@@ -102,7 +109,7 @@ impl Watch<'_> {
                         self.node.log.info(&what);
                         self.candidate_outcome = CandidateOutcome::Paused(what);
                     }
-                    PlanAction::Request if self.is_allowed(number, &requests) => {
+                    PlanAction::Request if self.is_allowed(&candidate.hash, &requests) => {
                         self.schedule_apply(now, candidate, false, true);
                     }
                     PlanAction::Request => {
@@ -121,9 +128,9 @@ impl Watch<'_> {
         }
     }
 
-    /// Whether the cluster allows this document. A change that needs a new node is never allowed.
-    fn is_allowed(&self, number: u64, requests: &[Request]) -> bool {
-        self.allowed == Some(number) && !requests.contains(&Request::Replace)
+    /// Whether the cluster allows exactly this document. A change that needs a new node is never allowed.
+    fn is_allowed(&self, hash: &str, requests: &[Request]) -> bool {
+        self.allowed.as_deref() == Some(hash) && !requests.contains(&Request::Replace)
     }
 
     fn schedule_apply(&mut self, now: Duration, candidate: Candidate, spread: bool, allowed: bool) {
@@ -150,8 +157,9 @@ impl Watch<'_> {
     pub(super) fn apply(&mut self, now: Duration) {
         let Some((candidate, allowed)) = self.waiting.take() else { return };
         let number = candidate.config.metadata.generation;
-        let consent = if allowed { Consent::Forced } else { Consent::Automatic };
+        let consent = if allowed { Consent::Allowed } else { Consent::Automatic };
         self.schedule.sync_now(now);
+        self.was_ready = Some((candidate.hash.clone(), gates::readiness(self.cluster.client())));
         match apply::apply(self.node, &candidate, consent) {
             Ok(applied) => {
                 self.candidate_outcome = CandidateOutcome::None;
@@ -166,7 +174,7 @@ impl Watch<'_> {
                     );
                 }
                 if applied.outcome == Outcome::Applied && applied.plan.effect == Effect::Reboot {
-                    let boot = self.boot_id();
+                    let boot = self.node.boot_id();
                     if self.stored.requests.request_reboot(number, &candidate.hash, &boot) {
                         self.save_requests();
                     }

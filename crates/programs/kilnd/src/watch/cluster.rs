@@ -13,7 +13,7 @@ use crate::node::Node;
 
 /// Changing its value makes the node poll for a document at once.
 pub(super) const CHECK: &str = "kiln.dev/node-config-check";
-/// The generation that the cluster allows: the node is drained for it.
+/// The hash of the document that the cluster allows: the node is drained for it.
 pub(super) const ALLOW: &str = "kiln.dev/node-config-allow";
 /// Number and hash of the document in force.
 const IN_FORCE: &str = "kiln.dev/node-config";
@@ -24,6 +24,8 @@ const QUEUED: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     client: Option<(Target, Client)>,
+    /// The API server of the document before the one on trial, if it differs.
+    previous: Option<Client>,
     events: Vec<(Event, String)>,
     last_error: Option<String>,
 }
@@ -31,26 +33,28 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Uses the API server of the document in force. A changed target creates a new client.
     pub(super) fn set_document(&mut self, node: &Node, config: &NodeConfig) {
-        let name = node_name(node, config);
-        let cluster = &config.spec.cluster;
-        if cluster.endpoint.is_empty() || name.is_empty() {
+        let Some((target, name)) = target(node, config) else {
             self.client = None;
             return;
-        }
-        let below = |path: &str| node.root.path().join(path.trim_start_matches('/'));
-        let mut certificates: Vec<PathBuf> = vec![below(CLIENT_CERTIFICATE)];
-        if let Ok(Some(folder)) = Generations::new(&node.root).current() {
-            certificates.push(below(&Generations::folder(&folder)).join(GIVEN_CERTIFICATE));
-        }
-        let target = Target {
-            server: cluster.endpoint.clone(),
-            authority: cluster.certificate_authority.clone(),
-            certificates,
-            proxy: super::proxy::for_api_server(config),
         };
         if self.client.as_ref().is_none_or(|(known, client)| *known != target || client.name() != name) {
             self.client = Some((target.clone(), Client::new(target, &name)));
         }
+    }
+
+    /// Sets the document before the one on trial. A client is kept only if it reaches the API server in another way.
+    pub(super) fn set_previous(&mut self, node: &Node, config: Option<&NodeConfig>) {
+        let found = config.and_then(|config| target(node, config));
+        let differs = |known: &Target, target: &Target| {
+            (&known.server, &known.authority, &known.proxy) != (&target.server, &target.authority, &target.proxy)
+        };
+        let found = found.filter(|(target, _)| self.client.as_ref().is_none_or(|(known, _)| differs(known, target)));
+        self.previous = found.map(|(target, name)| Client::new(target, &name));
+    }
+
+    /// The client of the document before the one on trial, if it differs.
+    pub(super) fn previous(&self) -> Option<&Client> {
+        self.previous.as_ref()
     }
 
     /// The client, if the API server is known.
@@ -92,6 +96,35 @@ impl Cluster {
         }
         None
     }
+}
+
+/// The API server of a document, and the name of the node.
+fn target(node: &Node, config: &NodeConfig) -> Option<(Target, String)> {
+    let name = node_name(node, config);
+    let cluster = &config.spec.cluster;
+    if cluster.endpoint.is_empty() || name.is_empty() {
+        return None;
+    }
+    let below = |path: &str| node.root.path().join(path.trim_start_matches('/'));
+    let mut certificates: Vec<PathBuf> = vec![below(CLIENT_CERTIFICATE)];
+    if let Ok(Some(folder)) = Generations::new(&node.root).current() {
+        certificates.push(below(&Generations::folder(&folder)).join(GIVEN_CERTIFICATE));
+    }
+    let target = Target {
+        server: cluster.endpoint.clone(),
+        authority: cluster.certificate_authority.clone(),
+        certificates,
+        proxy: super::proxy::for_api_server(config),
+    };
+    Some((target, name))
+}
+
+/// The hash in the value of [`ALLOW`]: alone, or as in the annotations that the node writes (`generation 3 (HASH)`). A number alone is not
+/// accepted: another document may have it by the time the node is drained.
+pub(super) fn allowed_hash(value: &str) -> Option<String> {
+    let hash = value.split_whitespace().next_back()?.trim_matches(['(', ')']);
+    let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| hash.to_owned())
 }
 
 fn exchange(
@@ -138,4 +171,20 @@ fn node_name(node: &Node, config: &NodeConfig) -> String {
         configured.clone()
     };
     name.trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consent_names_a_document_by_its_hash() {
+        let hash = "ab".repeat(32);
+        for value in [hash.clone(), format!(" {hash}\n"), format!("generation 3 ({hash})"), format!("3 {hash}")] {
+            assert_eq!(allowed_hash(&value), Some(hash.clone()), "{value}");
+        }
+        for value in ["", "3", "generation 3", "abab", &hash[1..], &format!("{hash} 3")] {
+            assert_eq!(allowed_hash(value), None, "{value}");
+        }
+    }
 }

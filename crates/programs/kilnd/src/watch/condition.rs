@@ -68,7 +68,7 @@ mod tests {
     fn state() -> State {
         let mut state = State::default();
         let (hash, folder, source) = ("h".to_owned(), "7-h".to_owned(), "user data".to_owned());
-        state.start_trial(Generation { number: 7, hash, folder, source });
+        state.start_trial(Generation { number: 7, hash, folder, source }, "boot");
         state
     }
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::apiserver::Client;
-use crate::os::systemd::Systemd;
+use crate::os::systemd::{SERVICE, Systemd};
 use kiln_node_config::NodeConfig;
 use kiln_node_config::spec::{Gate, GateKind};
+use kiln_node_plan::layout::KUBELET_UNIT;
 use serde_json::Value;
 use ureq::Agent;
 
-use super::schedule::GateResult;
+use super::progress::{Checked, GateResult, KubeletRun};
 use crate::node::Node;
 
 /// The kubelet's default health port.
@@ -32,13 +33,27 @@ pub(super) fn gates(config: &NodeConfig) -> Vec<Gate> {
     vec![gate("kubelet", GateKind::KubeletHealthy), gate("node", GateKind::NodeReady)]
 }
 
-/// Checks all gates of a document.
+/// The cluster, as the gate `nodeReady` needs it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClusterView<'c> {
+    /// The API server of the document on trial.
+    pub(super) client: Option<&'c Client>,
+    /// The API server of the document before it, if it is another one or is reached in another way.
+    pub(super) previous: Option<&'c Client>,
+    /// Whether the node was Ready before the change; none if the API server could not be reached then.
+    pub(super) was_ready: Option<bool>,
+    /// Whether the API server has answered since the change.
+    pub(super) has_answered: bool,
+}
+
+/// Checks all gates of a document, and the kubelet's process.
 pub(super) fn check(
     node: &Node,
     config: &NodeConfig,
-    client: Option<&Client>,
+    cluster: ClusterView<'_>,
     heartbeat: &mut Heartbeat,
-) -> Vec<(String, GateResult)> {
+    can_revert: bool,
+) -> Checked {
     let result = |gate: &Gate, heartbeat: &mut Heartbeat| match gate.kind {
         GateKind::KubeletHealthy => http_ok(&healthz(config)),
         GateKind::HttpOk => http_ok(&gate.target),
@@ -48,10 +63,29 @@ pub(super) fn check(
             Err(error) => GateResult::Failed(error.to_string()),
         },
         GateKind::UnitActive => is_active(node, &gate.target),
-        GateKind::NodeReady => is_ready(client, heartbeat),
+        GateKind::NodeReady => node_ready(cluster, heartbeat),
         GateKind::Unset => GateResult::Passed,
     };
-    gates(config).iter().map(|gate| (gate.name.clone(), result(gate, heartbeat))).collect()
+    let gates = gates(config).iter().map(|gate| (gate.name.clone(), result(gate, heartbeat))).collect();
+    Checked { gates, kubelet: kubelet_run(node), can_revert }
+}
+
+/// The kubelet's process; none if systemd cannot be reached or does not know the unit.
+fn kubelet_run(node: &Node) -> Option<KubeletRun> {
+    let mut systemd = Systemd::new(node.systemd.as_ref()?, TIMEOUT);
+    let restarts = systemd.unit_property(KUBELET_UNIT, SERVICE, "NRestarts").ok()?;
+    let started = systemd.unit_property(KUBELET_UNIT, SERVICE, "ExecMainStartTimestampMonotonic").ok()?;
+    Some(KubeletRun { restarts, started })
+}
+
+/// Whether the node is Ready; none if the API server cannot say.
+pub(super) fn readiness(client: Option<&Client>) -> Option<bool> {
+    client?.node().ok().map(|node| node.is_ready())
+}
+
+/// Whether the API server answers, with whatever status.
+pub(super) fn answers(client: Option<&Client>) -> bool {
+    client.is_some_and(|client| client.node().err().is_none_or(|error| !error.is_outage()))
 }
 
 fn healthz(config: &NodeConfig) -> String {
@@ -91,12 +125,30 @@ fn is_active(node: &Node, unit: &str) -> GateResult {
     }
 }
 
+/// The gate `nodeReady`. It fails only for a reason that the document can have caused. An API server that cannot be reached fails it if that
+/// of the previous document can be, or if it answered until the change and never since: an outage hardly begins in that very moment on many
+/// nodes. A node that was not Ready before the change may still be not Ready.
+fn node_ready(cluster: ClusterView<'_>, heartbeat: &mut Heartbeat) -> GateResult {
+    match is_ready(cluster.client, heartbeat) {
+        GateResult::Unknown(why) if cluster.previous.is_some_and(|client| client.node().is_ok()) => {
+            GateResult::Failed(format!("{why}; the API server of the previous document can be reached"))
+        }
+        GateResult::Unknown(why) if cluster.was_ready.is_some() && !cluster.has_answered => {
+            GateResult::Failed(format!("{why}; it answered until the change"))
+        }
+        GateResult::Failed(why) if cluster.was_ready == Some(false) => {
+            GateResult::Unknown(format!("{why}; it was not Ready before the change either"))
+        }
+        result => result,
+    }
+}
+
 fn is_ready(client: Option<&Client>, heartbeat: &mut Heartbeat) -> GateResult {
     let Some(client) = client else { return GateResult::Unknown("the API server is not configured".to_owned()) };
     let (node, renewed) = match client.node().and_then(|node| Ok((node, client.lease_renewed_at()?))) {
         Ok(read) => read,
-        Err(error) if error.is_unreachable() => return GateResult::Unknown(crate::log::error_line(&error)),
-        Err(error) => return GateResult::Failed(error.to_string()),
+        Err(error) if error.is_outage() => return GateResult::Unknown(crate::log::error_line(&error)),
+        Err(error) => return GateResult::Failed(crate::log::error_line(&error)),
     };
     let ready = node.condition("Ready");
     if !node.is_ready() {

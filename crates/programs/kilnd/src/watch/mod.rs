@@ -9,6 +9,7 @@ mod candidates;
 mod cluster;
 mod condition;
 mod gates;
+mod progress;
 mod proxy;
 mod requests;
 mod schedule;
@@ -23,6 +24,7 @@ use crate::os::notify::notify;
 use crate::os::{Durability, Lock};
 use crate::sources::{Imds, VmId, Wait as _};
 use kiln_node_config::NodeConfig;
+use kiln_node_config::spec::GateKind;
 use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::LOCK;
 use kiln_node_plan::{Desired, Generation, Observed, Plan, Request, State};
@@ -36,10 +38,12 @@ use crate::node::Node;
 use crate::status::{Outcome, Status};
 use cluster::{CHECK, Cluster};
 use condition::{CandidateOutcome, condition};
-use gates::Heartbeat;
+use gates::{ClusterView, Heartbeat};
+use progress::{GateResult, TrialProgress};
 use requests::Requests;
-use schedule::{GateResult, Schedule, Task, Timing, TrialProgress};
+use schedule::{Schedule, Task, Timing};
 use signals::Wake;
+use trial::TrialStart;
 
 /// Pending requests, across restarts.
 const REQUESTS: &str = "/var/lib/kiln/requests.json";
@@ -50,8 +54,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Pause before failed deferred work is tried again. A person usually has to fix the cause.
 const RETRY: Duration = Duration::from_mins(1);
-/// The kernel's id of this boot.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The content of [`REQUESTS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,9 +83,15 @@ struct Watch<'n> {
     last_polled: Option<String>,
     /// Whether a signal or the cluster requested the next poll.
     poll_requested: bool,
-    /// The generation that the cluster allows.
-    allowed: Option<u64>,
+    /// The hash of the document that the cluster allows.
+    allowed: Option<String>,
+    /// The last value of the annotation that was ignored.
+    ignored_consent: Option<String>,
+    /// The last candidate that was applied, and whether the node was Ready before.
+    was_ready: Option<(String, Option<bool>)>,
     heartbeat: Heartbeat,
+    /// The trial that is checked now.
+    trial: Option<TrialStart>,
     /// Why the trial of the first generation failed.
     overdue: Option<String>,
     /// The folder of the generation whose deferred steps were executed.
@@ -145,7 +153,10 @@ impl<'n> Watch<'n> {
             last_polled: None,
             poll_requested: false,
             allowed: None,
+            ignored_consent: None,
+            was_ready: None,
             heartbeat: Heartbeat::default(),
+            trial: None,
             overdue: None,
             finished: None,
             finish_at: Duration::ZERO,
@@ -154,14 +165,8 @@ impl<'n> Watch<'n> {
             has_host_keys: false,
             last_poll_error: None,
         };
-        watch.stored.requests.note_boot(&watch.boot_id());
+        watch.stored.requests.note_boot(&node.boot_id());
         watch
-    }
-
-    /// The kernel's id of this boot.
-    fn boot_id(&self) -> String {
-        let bytes = self.node.root.read_if_exists(BOOT_ID).ok().flatten().unwrap_or_default();
-        String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
     /// Executes all tasks that are due.
@@ -182,10 +187,14 @@ impl<'n> Watch<'n> {
 
     /// Follows the generation in force, which another process may have changed.
     fn follow_state(&mut self, state: &State, now: Duration) {
-        let trial = state.trial.as_ref().map(|trial| trial.generation.hash.clone());
-        match &trial {
-            None => self.schedule.set_trial(None),
-            Some(hash) => self.schedule.set_trial(Some((hash, trial::since(self.node, hash, now)))),
+        match state.trial.as_ref().map(|trial| trial.generation.hash.clone()) {
+            None => {
+                self.trial = None;
+                self.schedule.set_trial(None);
+                self.cluster.set_previous(self.node, None);
+            }
+            Some(hash) if self.schedule.trial_since().is_some_and(|(checked, _)| checked == hash) => {}
+            Some(hash) => self.start_trial(state, &hash, now),
         }
         let Some(generation) = state.in_force() else { return };
         if self.in_force.as_ref().is_none_or(|(hash, _)| *hash != generation.hash) {
@@ -216,6 +225,18 @@ impl<'n> Watch<'n> {
                 self.without_tokens = Some(folder.to_owned());
             }
         }
+    }
+
+    /// Starts or continues to check a generation on trial.
+    fn start_trial(&mut self, state: &State, hash: &str, now: Duration) {
+        let was_ready =
+            self.was_ready.take().filter(|(applied, _)| applied == hash).and_then(|(_, was_ready)| was_ready);
+        let trial = TrialStart::load(self.node, hash, now, was_ready);
+        self.schedule.set_trial(Some((hash, trial.since(now))));
+        let previous = state.committed.as_ref();
+        let previous = previous.and_then(|previous| store::document(&self.node.root, &previous.folder).ok().flatten());
+        self.cluster.set_previous(self.node, previous.as_ref());
+        self.trial = Some(trial);
     }
 
     /// Records the requests that result from the change since the last recorded generation.
@@ -268,7 +289,7 @@ impl<'n> Watch<'n> {
     /// Requests a reboot because the running kernel lacks an argument. The first document of a machine is in force before a request is
     /// possible.
     fn request_reboot(&mut self, generation: &Generation, now: Duration) {
-        let boot = self.boot_id();
+        let boot = self.node.boot_id();
         if !self.stored.requests.request_reboot(generation.number, &generation.hash, &boot) {
             let what = "the machine has rebooted, but the kernel still lacks an argument of the document";
             return self.node.log.warn(format!("{what}; check that the boot loader reads `/etc/default/grub.d`"));
@@ -302,11 +323,28 @@ impl<'n> Watch<'n> {
 
     fn check_gates(&mut self, now: Duration, timing: Timing) {
         let Some((hash, config)) = self.in_force.clone() else { return };
-        let results = gates::check(self.node, &config, self.cluster.client(), &mut self.heartbeat);
-        match self.schedule.evaluate(now, timing, &results) {
+        let needs_cluster = gates::gates(&config).iter().any(|gate| gate.kind == GateKind::NodeReady);
+        if let Some(trial) = self.trial.as_mut().filter(|trial| needs_cluster && !trial.has_answered)
+            && gates::answers(self.cluster.client())
+        {
+            trial.set_answered(self.node);
+        }
+        let cluster = ClusterView {
+            client: self.cluster.client(),
+            previous: self.cluster.previous(),
+            was_ready: self.trial.as_ref().and_then(|trial| trial.was_ready),
+            has_answered: self.trial.as_ref().is_some_and(|trial| trial.has_answered),
+        };
+        let can_revert = load_state(self.node).is_ok_and(|state| state.committed.is_some());
+        let checked = gates::check(self.node, &config, cluster, &mut self.heartbeat, can_revert);
+        let progress = self.schedule.evaluate(now, timing, &checked);
+        if let (Some(trial), Some((_, since))) = (&mut self.trial, self.schedule.trial_since()) {
+            trial.set_since(self.node, since);
+        }
+        match progress {
             TrialProgress::Running => {
                 if let Some(why) = &mut self.overdue {
-                    *why = failed_gates(&results);
+                    *why = failed_gates(&checked.gates);
                 }
             }
             TrialProgress::Passed => self.commit(now, &hash),
@@ -385,7 +423,17 @@ impl<'n> Watch<'n> {
             self.save_requests();
         }
         let Some(object) = object else { return };
-        let allowed = object.annotations.get(cluster::ALLOW).and_then(|number| number.trim().parse().ok());
+        let annotation = object.annotations.get(cluster::ALLOW);
+        let allowed = annotation.and_then(|value| cluster::allowed_hash(value));
+        if let Some(value) = annotation.filter(|_| allowed.is_none())
+            && self.ignored_consent.as_ref() != Some(value)
+        {
+            self.node.log.warn(format!(
+                "ignoring the annotation `{}={value}`: it has no hash of a document; copy the hash from the annotation of the pending request",
+                cluster::ALLOW
+            ));
+            self.ignored_consent = Some(value.clone());
+        }
         let granted = allowed != self.allowed && allowed.is_some();
         self.allowed = allowed;
         if self.schedule.note_annotation(now, object.annotations.get(CHECK).map(String::as_str)) || granted {

@@ -1,9 +1,12 @@
-//! The schedule of `kilnd watch`: which tasks are due when, and when a trial has passed or failed. Pure: time goes in, tasks come out.
+//! The schedule of `kilnd watch`: which tasks are due when. Pure: time goes in, tasks come out. [`super::progress`] decides when a trial has
+//! passed or failed.
 
 use std::time::Duration;
 
 use kiln_node_config::NodeConfig;
 use kiln_types::hash::splitmix64;
+
+use super::progress::{Checked, Limits, Progress, TrialProgress};
 
 /// Default interval between polls for a document.
 const POLL: Duration = Duration::from_mins(5);
@@ -15,8 +18,6 @@ const FIRST_POLL: Duration = Duration::from_secs(20);
 const SYNC: Duration = Duration::from_secs(30);
 /// How often gates are checked during a trial.
 const PROBE: Duration = Duration::from_secs(2);
-/// How long all gates have to pass without interruption. A kubelet that fails on its configuration does so within seconds of its start.
-const STEADY: Duration = Duration::from_secs(10);
 /// Default time limit of a trial. A restarted kubelet is ready within half a minute; with a slow disk and many images it takes a few minutes.
 const WITHIN: Duration = Duration::from_mins(5);
 /// How often gates are checked after a trial failed without a generation to revert to.
@@ -33,15 +34,6 @@ pub(super) struct Timing {
     pub(super) within: Duration,
 }
 
-/// The result of a health gate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum GateResult {
-    Passed,
-    Failed(String),
-    /// The API server or systemd cannot be reached.
-    Unknown(String),
-}
-
 /// A task that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
@@ -55,20 +47,10 @@ pub(super) enum Task {
     Apply,
 }
 
-/// The progress of a trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TrialProgress {
-    Running,
-    Passed,
-    Failed(String),
-}
-
 #[derive(Clone, Debug)]
 struct RunningTrial {
     hash: String,
-    since: Duration,
-    /// Since when all gates pass.
-    steady: Option<Duration>,
+    progress: Progress,
     /// The trial failed and there was no generation to revert to.
     overdue: bool,
 }
@@ -142,8 +124,9 @@ impl Schedule {
             self.poll_at = now + self.jittered(timing.poll);
             tasks.push(Task::Poll);
         }
-        // One trial at a time, except after one that failed without a revert.
-        let busy = self.trial.as_ref().is_some_and(|trial| !trial.overdue);
+        // One trial at a time, except after one that failed without a revert, and during an outage, which may need another document.
+        let busy =
+            self.trial.as_ref().is_some_and(|trial| !trial.overdue && !trial.progress.is_stalled(now, timing.within));
         if !busy && self.apply_at.is_some_and(|at| now >= at) {
             self.apply_at = None;
             tasks.push(Task::Apply);
@@ -153,14 +136,11 @@ impl Schedule {
 
     /// When the next task is due.
     pub(super) fn next_wake(&self) -> Duration {
-        let mut next = self.poll_at.min(self.sync_at);
-        if let Some(trial) = &self.trial {
-            next = next.min(self.check_at);
-            if !trial.overdue {
-                return next;
-            }
-        }
-        self.apply_at.map_or(next, |at| next.min(at))
+        let next = self.poll_at.min(self.sync_at);
+        let Some(trial) = &self.trial else { return self.apply_at.map_or(next, |at| next.min(at)) };
+        // A waiting candidate is looked at with each check of the gates.
+        let next = next.min(self.check_at);
+        if trial.overdue { self.apply_at.map_or(next, |at| next.min(at)) } else { next }
     }
 
     /// Polls for a document at this time.
@@ -187,8 +167,7 @@ impl Schedule {
     /// Schedules the waiting candidate and returns the delay. With `spread` each machine has its own delay within the window, derived from the
     /// machine and the document, so that a restart of kilnd does not change it.
     pub(super) fn schedule_apply(&mut self, now: Duration, timing: Timing, hash: &str, spread: bool) -> Duration {
-        let number = hash.bytes().fold(self.seed, |number, byte| splitmix64(number ^ u64::from(byte)));
-        let delay = if spread { part(timing.spread, number) } else { Duration::ZERO };
+        let delay = if spread { part(timing.spread, number(self.seed, hash)) } else { Duration::ZERO };
         self.apply_at = Some(now + delay);
         delay
     }
@@ -204,7 +183,8 @@ impl Schedule {
             None => self.trial = None,
             Some((hash, _)) if self.trial.as_ref().is_some_and(|trial| trial.hash == hash) => {}
             Some((hash, since)) => {
-                self.trial = Some(RunningTrial { hash: hash.to_owned(), since, steady: None, overdue: false });
+                self.trial =
+                    Some(RunningTrial { hash: hash.to_owned(), progress: Progress::new(since), overdue: false });
                 self.check_at = since;
             }
         }
@@ -217,30 +197,21 @@ impl Schedule {
         }
     }
 
-    /// Evaluates the results of the gates. Unknown is not a success: the document may be the reason why the API server cannot be reached.
-    pub(super) fn evaluate(&mut self, now: Duration, timing: Timing, gates: &[(String, GateResult)]) -> TrialProgress {
+    /// Evaluates the results of the gates ([`Progress::evaluate`]).
+    pub(super) fn evaluate(&mut self, now: Duration, timing: Timing, checked: &Checked) -> TrialProgress {
+        let seed = self.seed;
         let Some(trial) = &mut self.trial else { return TrialProgress::Running };
-        let failed: Vec<String> = gates
-            .iter()
-            .filter_map(|(name, result)| match result {
-                GateResult::Passed => None,
-                GateResult::Failed(why) | GateResult::Unknown(why) => Some(format!("{name}: {why}")),
-            })
-            .collect();
-        if failed.is_empty() {
-            let since = *trial.steady.get_or_insert(now);
-            if now.saturating_sub(since) >= STEADY {
-                self.trial = None;
-                return TrialProgress::Passed;
-            }
-            return TrialProgress::Running;
+        let limits = Limits::new(timing.within, timing.spread, seed, &trial.hash);
+        let progress = trial.progress.evaluate(now, limits, checked, trial.overdue);
+        if progress == TrialProgress::Passed {
+            self.trial = None;
         }
-        trial.steady = None;
-        let waited = now.saturating_sub(trial.since);
-        if waited >= timing.within && !trial.overdue {
-            return TrialProgress::Failed(format!("after {} s: {}", waited.as_secs(), failed.join("; ")));
-        }
-        TrialProgress::Running
+        progress
+    }
+
+    /// Since when the time limit of the trial counts. Later than its start if the API server could not be reached meanwhile.
+    pub(super) fn trial_since(&self) -> Option<(&str, Duration)> {
+        self.trial.as_ref().map(|trial| (trial.hash.as_str(), trial.progress.since()))
     }
 
     /// A tenth more or less, so that machines which started together drift apart.
@@ -250,14 +221,20 @@ impl Schedule {
     }
 }
 
+/// A number that differs between machines and texts.
+pub(super) fn number(seed: u64, text: &str) -> u64 {
+    text.bytes().fold(seed, |number, byte| splitmix64(number ^ u64::from(byte)))
+}
+
 /// A pseudo-random part of a duration.
-fn part(time: Duration, number: u64) -> Duration {
+pub(super) fn part(time: Duration, number: u64) -> Duration {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     if millis == 0 { Duration::ZERO } else { Duration::from_millis(number % millis) }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::progress::GateResult;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -266,12 +243,17 @@ mod tests {
         Timing { poll: Duration::from_mins(1), spread: Duration::from_mins(10), within: Duration::from_mins(2) }
     }
 
-    fn passing() -> Vec<(String, GateResult)> {
-        vec![("kubelet".to_owned(), GateResult::Passed), ("node".to_owned(), GateResult::Passed)]
+    fn checked(node: GateResult) -> Checked {
+        let gates = vec![("kubelet".to_owned(), GateResult::Passed), ("node".to_owned(), node)];
+        Checked { gates, kubelet: None, can_revert: true }
     }
 
-    fn failing(result: GateResult) -> Vec<(String, GateResult)> {
-        vec![("kubelet".to_owned(), GateResult::Passed), ("node".to_owned(), result)]
+    fn passing() -> Checked {
+        checked(GateResult::Passed)
+    }
+
+    fn failing(result: GateResult) -> Checked {
+        checked(result)
     }
 
     /// Runs the schedule and calls back for each task.
@@ -347,42 +329,6 @@ mod tests {
         });
         assert_eq!(applied.len(), 1);
         assert!(applied[0] > Duration::from_mins(30), "{applied:?}");
-    }
-
-    #[test]
-    fn trial_passes_when_all_gates_pass_without_interruption() {
-        let mut schedule = Schedule::new(Duration::ZERO, 3);
-        schedule.set_trial(Some(("a", Duration::ZERO)));
-        assert_eq!(schedule.evaluate(SECOND, timing(), &passing()), TrialProgress::Running);
-        assert_eq!(
-            schedule.evaluate(SECOND * 8, timing(), &failing(GateResult::Failed("down".to_owned()))),
-            TrialProgress::Running
-        );
-        assert_eq!(schedule.evaluate(SECOND * 12, timing(), &passing()), TrialProgress::Running);
-        assert_eq!(
-            schedule.evaluate(SECOND * 21, timing(), &passing()),
-            TrialProgress::Running,
-            "the interruption counts"
-        );
-        assert_eq!(schedule.evaluate(SECOND * 22, timing(), &passing()), TrialProgress::Passed);
-        assert_eq!(
-            schedule.evaluate(SECOND * 999, timing(), &failing(GateResult::Failed("down".to_owned()))),
-            TrialProgress::Running,
-            "at most once"
-        );
-    }
-
-    #[test]
-    fn trial_fails_at_its_time_limit_for_failed_and_unknown_gates() {
-        for result in [GateResult::Failed("not ready".to_owned()), GateResult::Unknown("no route".to_owned())] {
-            let mut schedule = Schedule::new(Duration::ZERO, 3);
-            schedule.set_trial(Some(("a", SECOND * 100)));
-            assert_eq!(schedule.evaluate(SECOND * 219, timing(), &failing(result.clone())), TrialProgress::Running);
-            let TrialProgress::Failed(reason) = schedule.evaluate(SECOND * 220, timing(), &failing(result)) else {
-                panic!("not failed")
-            };
-            assert!(reason.starts_with("after 120 s: node: no"), "{reason}");
-        }
     }
 
     #[test]

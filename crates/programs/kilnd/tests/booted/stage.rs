@@ -14,9 +14,12 @@ const UNITS: &str = "/usr/lib/systemd/system";
 const LOCATIONS: &str = "--dmi /hardware/dmi --cd /hardware/cd";
 
 /// A fake kubelet. It appends its arguments to a file that survives reboots, and serves `/healthz`: 200, unless its configuration contains
-/// `sick` or the file `/var/lib/stand-in/sick` exists.
+/// `sick` or the file `/var/lib/stand-in/sick` exists. With `crashes` in its configuration it lives two seconds, which are 20 s of the clock
+/// of `kilnd watch`.
 const KUBELET: &str = r#"#!/usr/bin/perl
 use strict; use IO::Socket::INET;
+my $crashes = grep { /crashes/ } do { local @ARGV = ('/etc/kiln/current/kubelet.json'); <> };
+alarm 2 if $crashes;
 open(my $log, '>>', '/var/lib/stand-in/kubelet') or die; print $log join(' ', @ARGV), "\n"; close $log;
 my $server = IO::Socket::INET->new(LocalAddr => '127.0.0.1:10248', Listen => 5, ReuseAddr => 1) or die "$!";
 while (my $client = $server->accept) {

@@ -56,7 +56,7 @@ pub(crate) fn process(root: &Path) -> Node {
 
 /// Reads a NodeConfig as a candidate.
 pub(crate) fn candidate(node: &Node, config: &NodeConfig) -> Candidate {
-    Candidate::read(&node.root, config.to_json().as_bytes(), "test").expect("a valid document")
+    Candidate::read(node, config.to_json().as_bytes(), "test").expect("a valid document")
 }
 
 /// Simulates a reboot by clearing `/run`.

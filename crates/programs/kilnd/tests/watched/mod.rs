@@ -4,8 +4,8 @@
 mod azure;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::Ipv4Addr;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +31,8 @@ pub(crate) struct Watched {
     plane: &'static ControlPlane,
     pub(crate) name: String,
     pub(crate) instance: u32,
+    /// The API server in documents.
+    server: String,
     root: tempfile::TempDir,
     client: Arc<Client>,
     kubelet: Kubelet,
@@ -67,7 +69,7 @@ impl Watched {
         };
         let client = Arc::new(Client::new(server, &name));
         let kubelet = Kubelet::start(Arc::clone(&client));
-        Self { plane, name, instance, root, client, kubelet, watch: None }
+        Self { plane, name, instance, server: plane.server(), root, client, kubelet, watch: None }
     }
 
     /// A NodeConfig with which this node is healthy.
@@ -77,7 +79,7 @@ impl Watched {
             "kind": "NodeConfig",
             "metadata": {"name": "pool", "generation": generation},
             "spec": {
-                "cluster": {"endpoint": self.plane.server(), "certificateAuthority": self.plane.authority()},
+                "cluster": {"endpoint": self.server, "certificateAuthority": self.plane.authority()},
                 "kubelet": {"version": "1.34.4", "configuration": {"healthzPort": self.kubelet.port}},
                 // The control plane is shared by all tests, but instance names of the embedded Azure are not unique.
                 "platform": {"hostName": self.name},
@@ -204,6 +206,44 @@ impl Watched {
         panic!("timeout: {what}\n{:?}\n{}", self.condition(), self.journal());
     }
 
+    /// Sets the annotation with which the cluster allows a document.
+    #[track_caller]
+    pub(crate) fn allow(&self, value: &str) {
+        let line = format!("kiln.dev/node-config-allow={value}");
+        self.kubectl(&["annotate", "--overwrite", "node", &self.name, &line]);
+    }
+
+    /// Waits until kilnd has polled the user data so many more times after it has read the Node object. A change of the poll annotation
+    /// makes it do both.
+    #[track_caller]
+    pub(crate) fn wait_for_syncs(&self, times: u32) {
+        for time in 0..times {
+            let before = self.journal().matches("requested a poll").count();
+            let line = format!("kiln.dev/node-config-check={time}");
+            self.kubectl(&["annotate", "--overwrite", "node", &self.name, &line]);
+            self.wait("kilnd polls", |node| node.journal().matches("requested a poll").count() > before);
+        }
+    }
+
+    /// Sets the Ready condition to False.
+    pub(crate) fn set_unready(&self) {
+        let unready = Condition::new("Ready", ConditionStatus::False, "Test", "");
+        self.client.set_condition(&unready, &self.object(), "2030-01-01T00:00:00Z").expect("set");
+    }
+
+    /// What `kilnd watch` has recorded about the trial.
+    pub(crate) fn trial_start(&self) -> Value {
+        let text = fs::read_to_string(self.root.path().join("run/kiln/trial.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Puts a relay between kilnd and the API server, for documents from now on.
+    pub(crate) fn relay(&mut self) -> Relay {
+        let relay = Relay::start(self.plane.address());
+        self.server = format!("https://127.0.0.1:{}", relay.port);
+        relay
+    }
+
     /// Runs `kubectl` as a cluster administrator.
     #[track_caller]
     pub(crate) fn kubectl(&self, arguments: &[&str]) {
@@ -297,6 +337,61 @@ impl Kubelet {
         });
         Self { port, healthy, heartbeats, ended }
     }
+}
+
+/// The hash of a document.
+pub(crate) fn hash(document: &Value) -> String {
+    kiln_node_config::NodeConfig::parse(document.to_string().as_bytes()).expect("a document").hash()
+}
+
+/// A relay to the API server in the private network of kilnd. While it is closed it resets connections.
+pub(crate) struct Relay {
+    port: u16,
+    open: Arc<AtomicBool>,
+}
+
+impl Relay {
+    fn start(server: SocketAddr) -> Self {
+        let listener = testkit::private().listen((Ipv4Addr::LOCALHOST, 0).into());
+        let port = listener.local_addr().expect("bound").port();
+        let open = Arc::new(AtomicBool::new(true));
+        let is_open = Arc::clone(&open);
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if !is_open.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(server) else { continue };
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (from, to) = (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"));
+                    let is_open = Arc::clone(&is_open);
+                    thread::spawn(move || copy(from, to, &is_open));
+                }
+            }
+        });
+        Self { port, open }
+    }
+
+    pub(crate) fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::SeqCst);
+    }
+}
+
+/// Copies until one side ends or the relay is closed.
+fn copy(mut from: TcpStream, mut to: TcpStream, is_open: &AtomicBool) {
+    let _ = from.set_read_timeout(Some(Duration::from_millis(50)));
+    let mut bytes = [0; 16 << 10];
+    while is_open.load(Ordering::SeqCst) {
+        match from.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(length) if to.write_all(&bytes[..length]).is_err() => break,
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }
 
 fn write(path: &Path, text: &str) {

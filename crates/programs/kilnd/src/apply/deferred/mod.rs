@@ -7,6 +7,7 @@ mod file_system;
 mod grow;
 mod host_keys;
 mod swap_file;
+mod temporary_disk;
 
 use kiln_node_plan::selinux::EntryKind;
 
@@ -19,6 +20,7 @@ use crate::node::Node;
 
 pub use grow::{grow_root, is_root_grown};
 pub use host_keys::generate_host_keys;
+pub use temporary_disk::{DiskError, Preparation, clean};
 
 /// Replaces the swap file; 0 removes it. The kernel cannot resize one that is in use.
 pub fn swap(node: &Node, path: &str, mib: u64) -> Result<(), Error> {
@@ -38,11 +40,31 @@ pub fn swap(node: &Node, path: &str, mib: u64) -> Result<(), Error> {
     start(&mut systemd, &unit)
 }
 
-/// Mounts a disk by its line in `fstab`.
+/// Mounts a disk by its line in `fstab`, after the file system of an unused temporary disk was removed.
 pub fn mount(node: &Node, mount: &Mount) -> Result<(), Error> {
     let Some(mut systemd) = client(node) else { return Ok(()) };
-    systemd.daemon_reload().map_err(failed)?;
-    start(&mut systemd, &unit_for_path(&mount.path, "mount"))
+    let preparation = temporary_disk::prepare(node, mount)?;
+    let unit = unit_for_path(&mount.path, "mount");
+    let known = systemd.unit(&unit).map_err(failed)?;
+    if known.load != "loaded" || known.stale {
+        systemd.daemon_reload().map_err(failed)?;
+    }
+    if preparation == Preparation::Wiped {
+        // systemd may have looked at the disk already in this boot, and would not look again.
+        systemd.stop(&makefs_unit(&mount.device)).map_err(failed)?;
+    }
+    let mounted = start(&mut systemd, &unit);
+    mounted.map_err(|error| match error {
+        Error::Deferred(source) if mount.early => {
+            Error::EarlyMount { device: mount.device.clone(), path: mount.path.clone(), source }
+        }
+        error => error,
+    })
+}
+
+/// The unit that formats a device with `x-systemd.makefs`.
+fn makefs_unit(device: &str) -> String {
+    format!("systemd-makefs@{}", unit_for_path(device, "service"))
 }
 
 fn client(node: &Node) -> Option<Systemd> {

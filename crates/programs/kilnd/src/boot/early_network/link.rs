@@ -36,13 +36,15 @@ pub(super) enum LinkError {
     NoRoute { server: Ipv4Addr, address: Ipv4Addr, target: Ipv4Addr },
 }
 
-/// A temporary address and route. Both are removed on drop.
+/// A temporary address and route. Both are removed on drop, and the lease is released.
 pub(super) struct TemporaryRoute {
     netlink: Rtnetlink,
     pub(super) link: Link,
     pub(super) route: HostRoute,
     /// Consecutive failures to connect to the service.
     pub(super) failures: u32,
+    /// The message that releases the lease.
+    release: Vec<u8>,
 }
 
 impl TemporaryRoute {
@@ -61,6 +63,10 @@ impl Drop for TemporaryRoute {
         let Ok(all) = self.netlink.addresses() else { return };
         // If the server assigns a /32, the network manager configures the same address. It is theirs once its lifetime is longer.
         if all.iter().any(|one| one.address == self.route.from && is_ours(one, self.link.index)) {
+            // Sent while the address exists, because it is the sender. If it is lost, the lease expires.
+            if let Ok(broadcast) = Broadcast::open(&self.link.name, DHCP_CLIENT, DHCP_SERVER) {
+                let _ = broadcast.send(&self.release);
+            }
             let _ = self.netlink.remove_address(self.link.index, self.route.from);
         }
     }
@@ -118,7 +124,8 @@ impl Attempt<'_> {
         let route = HostRoute { to: self.target, via, from: lease.address };
         netlink.add_address(link.index, lease.address, VALID)?;
         // From here on dropping it removes the address.
-        let temporary = TemporaryRoute { netlink, link: link.clone(), route, failures: 0 };
+        let release = lease.release(link.hardware, self.transaction ^ link.index);
+        let temporary = TemporaryRoute { netlink, link: link.clone(), route, failures: 0, release };
         temporary.netlink.add_route(link.index, &route)?;
         Ok(Some(temporary))
     }

@@ -47,6 +47,9 @@ impl<'r> Folders<'r> {
     /// Syncs the selected folders, unless durability can wait.
     pub(crate) fn sync(&self, durability: Durability, which: impl Fn(&str) -> bool) -> Result<(), Error> {
         if durability == Durability::Later {
+            for (path, open) in &self.all {
+                open.as_ref().map_or(Ok(()), |open| self.root.note_unsynced(open, path))?;
+            }
             return Ok(());
         }
         for (path, open) in self.all.iter().filter(|(path, _)| which(path)) {
@@ -91,7 +94,7 @@ impl Root {
     pub(crate) fn sync_folder(&self, folder: &OwnedFd, path: &str, durability: Durability) -> Result<(), Error> {
         match durability {
             Durability::Now => self.ops.act(Op::Sync, "sync", shown(path), || rustix::fs::fsync(folder)),
-            Durability::Later => Ok(()),
+            Durability::Later => self.note_unsynced(folder, path),
         }
     }
 }

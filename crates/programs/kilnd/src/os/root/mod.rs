@@ -13,12 +13,12 @@ mod resolve;
 pub(crate) mod tree;
 pub(crate) mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_node_plan::Owner;
 use kiln_node_plan::selinux::EntryKind;
@@ -41,6 +41,8 @@ pub struct Root {
     is_host: bool,
     labels: Arc<label::Labels>,
     pub(crate) ops: Arc<Ops>,
+    /// One open folder of each file system that was written to and not synced, by device number.
+    unsynced: Arc<Mutex<BTreeMap<u64, (String, OwnedFd)>>>,
 }
 
 /// The type of a directory entry.
@@ -86,6 +88,7 @@ impl Root {
             path,
             labels: Arc::default(),
             ops: Arc::default(),
+            unsynced: Arc::default(),
         })
     }
 
@@ -166,16 +169,58 @@ impl Root {
         self.ops.act(Op::Rename, "rename", path, || rustix::fs::renameat(&parent, &temporary, &parent, name))
     }
 
-    /// Syncs the file systems of these paths.
+    /// The path that a file would have if the links to its folder were replaced with their targets. Folders that do not exist yet are not
+    /// links.
+    pub fn real_path(&self, path: &str) -> Result<String, Error> {
+        let (mut folder, name) = split(path)?;
+        let mut rest = vec![name];
+        loop {
+            match self.open_at(shown(folder), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC) {
+                Ok(open) => {
+                    let link = format!("/proc/self/fd/{}", open.as_raw_fd());
+                    let real = std::fs::read_link(&link).map_err(|source| Error::io("resolve", path, source))?;
+                    let inside = real.strip_prefix(&self.path).unwrap_or(&real).to_string_lossy().into_owned();
+                    rest.push(inside.trim_matches('/'));
+                    let parts: Vec<&str> = rest.into_iter().rev().filter(|part| !part.is_empty()).collect();
+                    return Ok(format!("/{}", parts.join("/")));
+                }
+                Err(Errno::NOENT | Errno::NOTDIR) if !folder.is_empty() => {
+                    let (parent, name) = folder.rsplit_once('/').unwrap_or(("", folder));
+                    rest.push(name);
+                    folder = parent;
+                }
+                Err(errno) => return Err(Error::io("open", shown(folder), errno)),
+            }
+        }
+    }
+
+    /// Syncs the file systems of these paths, and all others that were written to with [`write::Durability::Later`]: `/home` and the folders
+    /// of a document's files may be on file systems of their own.
     pub fn sync(&self, paths: &[&str]) -> Result<(), Error> {
-        let mut done = BTreeSet::new();
+        let mut all = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
         for path in paths {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let file = self.open_at(path, flags).map_err(|errno| Error::io("open", *path, errno))?;
             let stat = rustix::fs::fstat(&file).map_err(|errno| Error::io("stat", *path, errno))?;
-            if done.insert(stat.st_dev) {
-                self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(&file))?;
-            }
+            all.insert(stat.st_dev, ((*path).to_owned(), file));
+        }
+        for (path, file) in all.values() {
+            self.ops.act(Op::SyncAll, "sync the file system of", path, || rustix::fs::syncfs(file))?;
+        }
+        Ok(())
+    }
+
+    /// Remembers that the file system of a folder has to be synced. `/run` does not survive a power cut anyway.
+    pub(crate) fn note_unsynced(&self, folder: &OwnedFd, path: &str) -> Result<(), Error> {
+        if path == "/run" || path.starts_with("/run/") {
+            return Ok(());
+        }
+        let failed = |errno: Errno| Error::io("stat", shown(path), errno);
+        let device = rustix::fs::fstat(folder).map_err(failed)?.st_dev;
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        if let std::collections::btree_map::Entry::Vacant(entry) = unsynced.entry(device) {
+            let folder = rustix::io::fcntl_dupfd_cloexec(folder, 0).map_err(failed)?;
+            entry.insert((path.to_owned(), folder));
         }
         Ok(())
     }

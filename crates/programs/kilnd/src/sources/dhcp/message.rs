@@ -59,15 +59,21 @@ pub(super) fn request(hardware: [u8; 6], number: u32, seconds: u16, offer: &Repl
     question(hardware, number, seconds, 3, &wanted)
 }
 
+/// `DHCPRELEASE` of an address. There is no answer to it.
+pub(super) fn release(hardware: [u8; 6], number: u32, address: Ipv4Addr, server: Ipv4Addr) -> Vec<u8> {
+    let mut bytes = head(hardware, number);
+    bytes[12..16].copy_from_slice(&address.octets());
+    bytes.extend([option::KIND, 1, 7, option::SERVER, 4]);
+    bytes.extend(server.octets());
+    bytes.push(option::END);
+    bytes.resize(bytes.len().max(SHORTEST), option::PAD);
+    bytes
+}
+
 fn question(hardware: [u8; 6], number: u32, seconds: u16, kind: u8, about: &[(u8, [u8; 4])]) -> Vec<u8> {
-    let mut bytes = vec![0; HEAD];
-    // BOOTREQUEST over Ethernet.
-    bytes[..3].copy_from_slice(&[1, 1, 6]);
-    bytes[4..8].copy_from_slice(&number.to_be_bytes());
+    let mut bytes = head(hardware, number);
     bytes[8..10].copy_from_slice(&seconds.to_be_bytes());
     bytes[10..12].copy_from_slice(&BROADCAST.to_be_bytes());
-    bytes[28..34].copy_from_slice(&hardware);
-    bytes[236..].copy_from_slice(&MAGIC);
     bytes.extend([option::KIND, 1, kind]);
     for (option, address) in about {
         bytes.extend([*option, 4]);
@@ -75,6 +81,16 @@ fn question(hardware: [u8; 6], number: u32, seconds: u16, kind: u8, about: &[(u8
     }
     bytes.extend([option::WANTED, 4, option::MASK, option::ROUTES, option::ROUTER, option::LEASE_TIME, option::END]);
     bytes.resize(bytes.len().max(SHORTEST), option::PAD);
+    bytes
+}
+
+/// A message without options, from a client over Ethernet.
+fn head(hardware: [u8; 6], number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; HEAD];
+    bytes[..3].copy_from_slice(&[1, 1, 6]);
+    bytes[4..8].copy_from_slice(&number.to_be_bytes());
+    bytes[28..34].copy_from_slice(&hardware);
+    bytes[236..].copy_from_slice(&MAGIC);
     bytes
 }
 

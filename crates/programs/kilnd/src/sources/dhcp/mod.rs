@@ -57,6 +57,11 @@ impl Lease {
         (is_usable && !address.is_loopback()).then_some(Self { address, server: reply.server, prefix, routes })
     }
 
+    /// The message that releases the lease.
+    pub fn release(&self, hardware: [u8; 6], transaction: u32) -> Vec<u8> {
+        message::release(hardware, transaction, self.address, self.server)
+    }
+
     /// The next hop to an address; none without a matching route.
     pub fn next_hop(&self, target: Ipv4Addr) -> Option<NextHop> {
         let route = self.routes.iter().find(|route| route.leads_to(target))?;
