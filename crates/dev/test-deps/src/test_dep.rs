@@ -27,6 +27,10 @@ pub enum TestDep {
     Umoci,
     SystemdAnalyze,
     Chromium,
+    /// rpm from Debian, which reads and installs our RPMs.
+    Rpm,
+    /// A C compiler and linker for arm64.
+    CrossCompiler,
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
@@ -195,7 +199,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -207,9 +211,11 @@ impl TestDep {
         Self::KubeadmTypes,
         Self::SystemdAnalyze,
         Self::Chromium,
+        Self::Rpm,
         Self::NodeRoot,
         Self::CloudRoot,
         Self::Umoci,
+        Self::CrossCompiler,
         Self::BenchTools,
         Self::BenchRoot,
         Self::AzureCli,
@@ -229,6 +235,8 @@ impl TestDep {
             Self::KubeadmTypes => "kubeadm-types",
             Self::SystemdAnalyze => "systemd",
             Self::Chromium => "chromium",
+            Self::Rpm => "rpm",
+            Self::CrossCompiler => "cross-compiler",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
             Self::Umoci => "umoci",
@@ -252,6 +260,8 @@ impl TestDep {
             Self::KubeadmTypes => "a program that decodes documents with kubeadm's types",
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
             Self::Chromium => "headless Chromium from Debian, which renders charts",
+            Self::Rpm => "rpm from Debian, the reference for our RPMs",
+            Self::CrossCompiler => "a C compiler and linker for arm64 from Debian, for `cargo xtask dist`",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
@@ -275,9 +285,10 @@ impl TestDep {
             | Self::KubeadmTypes
             | Self::SystemdAnalyze
             | Self::Chromium
+            | Self::Rpm
             | Self::NodeRoot
             | Self::CloudRoot => Tier::Default,
-            Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
+            Self::Umoci | Self::CrossCompiler | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -363,6 +374,11 @@ impl TestDep {
             Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
             // A quarter smaller than the whole browser, and without desktop libraries.
             Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
+            Self::Rpm => Recipe::Debian { package: "rpm", program: "rpm" },
+            // With the C++ compiler come the headers of the C library, which the C compiler only recommends.
+            Self::CrossCompiler => {
+                Recipe::Debian { package: "g++-aarch64-linux-gnu", program: "aarch64-linux-gnu-gcc" }
+            }
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
@@ -394,6 +410,8 @@ impl TestDep {
             Self::KubeadmTypes => "bin/kubeadm-types",
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::Chromium => "bin/chromium-headless-shell",
+            Self::Rpm => "bin/rpm",
+            Self::CrossCompiler => "bin/aarch64-linux-gnu-gcc",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
@@ -485,8 +503,8 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, umoci, \
-                     bench-tools, bench-root, az";
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, rpm, node-root, cloud-root, umoci, \
+                     cross-compiler, bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 
