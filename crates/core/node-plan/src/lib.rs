@@ -25,6 +25,7 @@ mod observed;
 mod plan;
 mod state;
 mod toml;
+pub mod unit_file;
 
 pub use desired::{Account, Block, Deferred, Desired, IncompatibleConfig, Mount, Setting};
 pub use drop_in::{BadDropIn, DROP_IN_FOLDER, DropIn};

@@ -142,7 +142,7 @@ fn describe(package: &Package, members: &[Member], payload: &[u8]) -> Header {
         (1034, numbers(&|_| 0)),
         (1035, strings(&Member::digest)),
         (1036, strings(&Member::link_target)),
-        (1037, numbers(&|member| if member.path.starts_with("etc/") { CONFIG_NOREPLACE } else { 0 })),
+        (1037, numbers(&|member| if member.is_configuration() { CONFIG_NOREPLACE } else { 0 })),
         (1039, strings(&|_| "root".to_owned())),
         (1040, strings(&|_| "root".to_owned())),
         // Its presence marks a binary package.

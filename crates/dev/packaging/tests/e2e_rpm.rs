@@ -90,7 +90,9 @@ fn rpm_installs_upgrades_verifies_and_removes_it() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().join("root");
     // Scriptlets run in the root, which needs a shell and its libraries.
-    fs::create_dir_all(&root).unwrap();
+    for folder in ["etc", "usr/bin", "usr/lib"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
     copy_with_libraries(Path::new("/bin/sh"), &root);
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let root_option = format!("--root={}", root.display());

@@ -40,6 +40,10 @@ impl Member {
         if self.kind == FILE { Digest::compute(&self.content).hex() } else { String::new() }
     }
 
+    pub(super) fn is_configuration(&self) -> bool {
+        self.kind == FILE && self.path.starts_with("etc/")
+    }
+
     pub(super) fn link_target(&self) -> String {
         if self.kind == LINK { String::from_utf8_lossy(&self.content).into_owned() } else { String::new() }
     }
