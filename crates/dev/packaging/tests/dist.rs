@@ -60,7 +60,7 @@ fn release_has_every_file_and_its_checksums_are_right() {
     }
     let package = output.join(format!("kilnd_{VERSION}_amd64.deb"));
     let listed = Command::new("dpkg-deb").arg("--contents").arg(package).output().unwrap();
-    assert!(String::from_utf8_lossy(&listed.stdout).contains("./usr/share/man/man8/kilnd.8"), "{listed:?}");
+    assert!(String::from_utf8_lossy(&listed.stdout).contains(" usr/share/man/man8/kilnd.8"), "{listed:?}");
 }
 
 /// Two machines differ in their folders, umask, time zone, time and file times.
@@ -168,7 +168,7 @@ fn bill_of_materials_lists_the_crates_of_both_programs_without_paths() {
     for name in ["kiln", "kilnd", "ring", "rustls", "kube", "lexopt"] {
         assert!(find(name).is_some(), "{name} is missing");
     }
-    for name in ["tempfile", "proptest", "testkit", "packaging"] {
+    for name in ["proptest", "testkit", "packaging"] {
         assert!(find(name).is_none(), "{name} is only used by tests");
     }
     let ring = find("ring").unwrap();

@@ -89,7 +89,7 @@ fn rpm_of_a_release_is_inert_and_its_removal_disables_kilnd() {
         run(command, Duration::from_mins(1)).success()
     };
     let files = || {
-        machine.shell("find /etc/systemd /run/systemd/system.control -printf '%p %l\\n' 2>/dev/null | grep -v system.control$ | sort || true").stdout
+        machine.shell("find /etc/systemd /run/systemd/system.control -mindepth 1 -printf '%p %l\\n' 2>/dev/null | sort || true").stdout
     };
     let processes = || ["kubelet", "containerd"].map(|unit| machine.property(&format!("{unit}.service"), "MainPID"));
     let (before, running) = (files(), processes());

@@ -40,7 +40,7 @@ fn installed_package_has_no_effect_until_kilnd_enable() {
         &format!("  - ExecStart=/usr/bin/kubelet {OWN_ARGUMENT} (/usr/lib/systemd/system/kubelet.service)"),
         "  + ConditionPathExists=/run/kiln/ready",
         "containerd.service:",
-        "  - ExecStart=/usr/bin/containerd (/lib/systemd/system/containerd.service)",
+        "  - ExecStart=/usr/bin/containerd (/usr/lib/systemd/system/containerd.service)",
         "takes effect at the next boot; no service is restarted, and until then services restart as before",
     ] {
         assert!(shown.lines().any(|known| known == line), "`{line}` is not in\n{shown}");

@@ -195,7 +195,10 @@ fn interrupted_command_never_leaves_a_gate_without_the_unit_that_opens_it() {
             assert!(is_open(&image), "{name} interrupted at {step}: {:?}", image.files());
             assert_eq!(run(&image.node()).code, 0, "{name} interrupted at {step}");
             disable::run(&image.node(), DISABLE, Output::Text);
-            assert_eq!(image.files(), before, "{name} interrupted at {step}");
+            let mut after = image.files();
+            // Interrupted before the removal of an empty folder, which has no effect.
+            after.retain(|path, _| !path.ends_with(".service.d"));
+            assert_eq!(after, before, "{name} interrupted at {step}");
             if ended {
                 assert!(step > 10, "several operations are needed");
                 break;

@@ -32,7 +32,7 @@ impl Value {
     }
 }
 
-/// A header.
+/// Tags with their values, sorted as in the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Header(BTreeMap<u32, Value>);
 
@@ -53,7 +53,7 @@ impl Header {
             store.extend(bytes);
         }
         let entries = super::number(self.0.len() + 1);
-        // The region's data is an entry of its own, with the size of the index as negative offset.
+        // The region's data is another entry, with the size of the index as negative offset.
         let trailer = entry(region, 7, (entries * 16).wrapping_neg(), 16);
         let first = entry(region, 7, super::number(store.len()), 16);
         store.extend(trailer);

@@ -26,7 +26,7 @@ const STOPPED: [&str; 3] = ["kiln-watch.service", "kiln-config.service", "kiln-i
 /// A gate that belongs to the image instead of the package.
 const IMAGE_UNIT: &str = "/usr/lib/systemd/system/kiln-config.service";
 
-/// What happens to files that the generations wrote outside `/etc/kiln`.
+/// The treatment of files that the generations wrote outside `/etc/kiln`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Files {
     /// They are restored where the machine was a node before `kilnd enable`. A machine that kilnd provisioned needs them: without its network
@@ -204,7 +204,7 @@ fn remove_units(root: &Root, plan: &DisablePlan) -> Result<(), os::Error> {
     Ok(())
 }
 
-/// Services that the gate has kept from starting. kilnd does not start them: a clone may still have its donor's identity.
+/// Warns about services that the gate has prevented from starting. kilnd does not start them: a clone may still have its donor's identity.
 fn warn_about_stopped(node: &Node, systemd: &mut Systemd) -> Result<(), os::Error> {
     for unit in [KUBELET_UNIT, RUNTIME_UNIT] {
         let state = systemd.unit(unit)?;

@@ -34,6 +34,7 @@ impl Node {
             .link(wants, "/usr/lib/systemd/system/kubelet.service")
             .file("/usr/lib/kiln/image.json", IMAGE.replace("/usr/bin/stand-in-containerd", "/usr/bin/containerd"))
             .file("/var/lib/stand-in/.keep", "")
+            .shared(Path::new(env!("CARGO_BIN_EXE_kilnd")), PROGRAM)
             .scratch("/var/lib/containerd");
         for (path, text) in Stage::test_drop_ins() {
             blueprint = blueprint.file(&path, text);
@@ -93,7 +94,7 @@ impl Node {
     #[track_caller]
     pub(crate) fn systemd_files(&self) -> String {
         let folders = "/etc/systemd /run/systemd/system.control /usr/lib/systemd/system /usr/local/lib/systemd";
-        let list = format!("find {folders} -printf '%p %l\\n' 2>/dev/null | grep -v system.control$ | sort || true");
+        let list = format!("find {folders} -mindepth 1 -printf '%p %l\\n' 2>/dev/null | sort || true");
         self.machine.shell(&list).stdout
     }
 
@@ -131,11 +132,14 @@ impl Node {
     }
 }
 
-/// The package with the kilnd under test.
+/// Where the machine has the kilnd under test. Compressing its debug information would take longer than all the rest.
+const PROGRAM: &str = "/opt/kilnd";
+
+/// The package, with a script that becomes the kilnd under test.
 pub(crate) fn package(version: &str) -> Package {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let binary = std::fs::read(env!("CARGO_BIN_EXE_kilnd")).expect("kilnd");
-    Package::kilnd(&root, binary, version, Architecture::Amd64).expect("a package")
+    let program = format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n").into_bytes();
+    Package::kilnd(&root, program, version, Architecture::Amd64).expect("a package")
 }
 
 /// The same, with another name for the kubelet's drop-in.

@@ -138,7 +138,7 @@ mod tests {
         UnitFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// A drop-in that sorts before another one loses, and the plan says so.
+    /// A drop-in that sorts before another one loses, and the plan shows it.
     #[test]
     fn drop_in_that_loses_replaces_nothing() {
         let unit = file("/u/k.service", "[Service]\nExecStart=/a\n");
