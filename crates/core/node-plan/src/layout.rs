@@ -46,6 +46,11 @@ pub const RUNTIME_UNIT: &str = "containerd.service";
 pub const MODULES_UNIT: &str = "systemd-modules-load.service";
 /// Updates the boot loader configuration after a change of kernel arguments.
 pub const BOOT_LOADER_UNIT: &str = "kiln-boot-loader.service";
+/// The units and drop-ins of the package. systemd does not read this folder: `kilnd enable` links them into [`UNITS`].
+pub const PACKAGED_UNITS: &str = "/usr/lib/kiln/units";
+/// The machine id of the machine on which `kilnd enable` found a running kubelet. There `kilnd disable` also restores the files of the
+/// generations.
+pub const ADOPTED: &str = "/var/lib/kiln/adopted";
 /// The folder of local unit files.
 pub const UNITS: &str = "/etc/systemd/system";
 pub const FSTAB: &str = "/etc/fstab";

@@ -28,6 +28,7 @@ mod plan;
 pub mod selinux;
 mod state;
 mod toml;
+pub mod unit_file;
 
 pub use certificate::{UnusableCertificate, check_certificate};
 pub use desired::{

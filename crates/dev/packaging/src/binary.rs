@@ -47,24 +47,65 @@ impl Built {
 pub fn build(root: &Path, program: Program, profile: &str, architecture: Architecture) -> Result<Built, Error> {
     let musl = Libc::Musl.target(architecture);
     let has_musl = has_library(root, &musl)? || (add_target(root, &musl) && has_library(root, &musl)?);
-    let libc = if has_musl { Libc::Musl } else { Libc::Gnu };
+    build_for(root, program, profile, architecture, if has_musl { Libc::Musl } else { Libc::Gnu })
+}
+
+/// Compiles a program of a release, always for musl: releases of two machines must not differ.
+pub fn build_musl(root: &Path, program: Program, profile: &str, architecture: Architecture) -> Result<Built, Error> {
+    let target = Libc::Musl.target(architecture);
+    if !has_library(root, &target)? && !(add_target(root, &target) && has_library(root, &target)?) {
+        return Err(Error::NoTarget(target));
+    }
+    build_for(root, program, profile, architecture, Libc::Musl)
+}
+
+fn build_for(
+    root: &Path,
+    program: Program,
+    profile: &str,
+    architecture: Architecture,
+    libc: Libc,
+) -> Result<Built, Error> {
     let target = libc.target(architecture);
+    let compiler = compiler(architecture)?;
     // A separate folder: in the default one, different flags would discard the build of the tests.
     let folder = root.join("target/image");
-    run(&mut compile(root, &folder, program, profile, libc, &target))?;
+    run(&mut compile(root, &folder, program, profile, (libc, &target, compiler)))?;
     let profile_folder = if profile == "dev" { "debug" } else { profile };
     let path = folder.join(&target).join(profile_folder).join(program.name());
     refuse_dynamic(&path)?;
     Ok(Built { path, libc, target })
 }
 
-fn compile(root: &Path, folder: &Path, program: Program, profile: &str, libc: Libc, target: &str) -> Command {
+/// The C compiler of another architecture, which links its programs too. None for this machine's own.
+fn compiler(architecture: Architecture) -> Result<Option<&'static str>, Error> {
+    if architecture.rust() == std::env::consts::ARCH {
+        return Ok(None);
+    }
+    let compiler = match architecture {
+        Architecture::Amd64 => "x86_64-linux-gnu-gcc",
+        Architecture::Arm64 => "aarch64-linux-gnu-gcc",
+    };
+    let runs = Command::new(compiler).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match runs {
+        Ok(status) if status.success() => Ok(Some(compiler)),
+        _ => Err(Error::NoCompiler(architecture.name().to_owned(), compiler.to_owned())),
+    }
+}
+
+fn compile(
+    root: &Path,
+    folder: &Path,
+    program: Program,
+    profile: &str,
+    (libc, target, compiler): (Libc, &str, Option<&str>),
+) -> Command {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     // Removes the paths of this machine, so that two clones build the same bytes.
     flags.push(format!("--remap-path-prefix={}=/kiln", root.display()));
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo_home = cargo_home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
-    let mut c_flags = "-U_FORTIFY_SOURCE".to_owned();
+    let mut c_flags = format!("-U_FORTIFY_SOURCE -ffile-prefix-map={}=/kiln", root.display());
     if let Some(home) = cargo_home {
         flags.push(format!("--remap-path-prefix={}=/cargo", home.display()));
         let _ = write!(c_flags, " -ffile-prefix-map={}=/cargo", home.display());
@@ -78,11 +119,15 @@ fn compile(root: &Path, folder: &Path, program: Program, profile: &str, libc: Li
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         // This variable describes the calling program, not the compiled one.
         .env_remove("CARGO_MANIFEST_DIR");
+    if let Some(compiler) = compiler {
+        command.env(format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), compiler);
+    }
     if libc == Libc::Musl {
         let name = target.replace('-', "_");
         // ring's C code needs a compiler but no C library. The host's compiler works with `-U_FORTIFY_SOURCE`, without which its headers
         // insert calls of glibc's checked functions.
-        command.env(format!("CC_{name}"), std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        let own = || std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        command.env(format!("CC_{name}"), compiler.map_or_else(own, Into::into));
         command.env(format!("CFLAGS_{name}"), c_flags);
     }
     command
@@ -109,7 +154,7 @@ fn run(command: &mut Command) -> Result<(), Error> {
     if status.success() { Ok(()) } else { Err(Error::Exit { line, status: status.to_string() }) }
 }
 
-fn command_line(command: &Command) -> String {
+pub(crate) fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
@@ -186,10 +231,13 @@ mod tests {
             Path::new("/here/target"),
             Program::Kiln,
             "dist",
-            Libc::Musl,
-            "x86_64-unknown-linux-musl",
+            (Libc::Musl, "aarch64-unknown-linux-musl", Some("aarch64-linux-gnu-gcc")),
         );
         let flags = command.get_envs().find(|(name, _)| *name == "CARGO_ENCODED_RUSTFLAGS").unwrap().1.unwrap();
         assert!(flags.to_string_lossy().contains("--remap-path-prefix=/here=/kiln"), "{flags:?}");
+        let value = |name: &str| command.get_envs().find(|(known, _)| *known == name).and_then(|(_, value)| value);
+        let linker = value("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER");
+        assert_eq!(linker, Some("aarch64-linux-gnu-gcc".as_ref()));
+        assert_eq!(value("CC_aarch64_unknown_linux_musl"), linker);
     }
 }

@@ -1,30 +1,20 @@
 //! Debian packages: an `ar` archive with three members. The bytes do not depend on the machine or the time.
 
-use std::io::{self, Write as _};
-
-use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
+use crate::gzip::gzip;
 use crate::layer::{Entry, layer};
-use crate::{Architecture, Error};
+use crate::{Error, Package};
 
-/// The content and description of a package.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deb {
-    pub name: String,
-    pub version: String,
-    pub architecture: Architecture,
-    /// One line.
-    pub description: String,
-    /// Files below `etc` are configuration files: an upgrade keeps the user's changes.
-    pub files: Vec<Entry>,
-    /// Symbolic links: path and target.
-    pub links: Vec<(String, String)>,
-}
-
-/// The package's bytes. Packages have no scripts: unpacking is the whole installation.
-pub fn deb(package: &Deb) -> Result<Vec<u8>, Error> {
-    let mut control = vec![entry("control", describe(package))];
+/// The bytes of the Debian package.
+pub fn deb(package: &Package) -> Result<Vec<u8>, Error> {
+    let mut control = vec![entry("control", 0o644, describe(package))];
+    let scripts = package.scripts;
+    for (name, script) in [("postinst", scripts.postinst), ("prerm", scripts.prerm), ("postrm", scripts.postrm)] {
+        if !script.is_empty() {
+            control.push(entry(name, 0o755, script.to_owned()));
+        }
+    }
     let configuration: Vec<String> = package
         .files
         .iter()
@@ -32,7 +22,7 @@ pub fn deb(package: &Deb) -> Result<Vec<u8>, Error> {
         .map(|file| format!("/{}\n", file.path))
         .collect();
     if !configuration.is_empty() {
-        control.push(entry("conffiles", configuration.concat()));
+        control.push(entry("conffiles", 0o644, configuration.concat()));
     }
     let data = append_links(layer(&package.files)?, &package.links)?;
     let members = [
@@ -52,11 +42,11 @@ pub fn deb(package: &Deb) -> Result<Vec<u8>, Error> {
     Ok(archive)
 }
 
-fn entry(path: &str, content: String) -> Entry {
-    Entry { path: path.to_owned(), mode: 0o644, content: content.into_bytes() }
+fn entry(path: &str, mode: u32, content: String) -> Entry {
+    Entry { path: path.to_owned(), mode, content: content.into_bytes() }
 }
 
-fn describe(package: &Deb) -> String {
+fn describe(package: &Package) -> String {
     let size: usize = package.files.iter().map(|file| file.content.len().div_ceil(1024)).sum();
     format!(
         "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: kiln\nInstalled-Size: {size}\nSection: admin\nPriority: optional\n\
@@ -87,14 +77,4 @@ fn append_links(archive: Vec<u8>, links: &[(String, String)]) -> Result<Vec<u8>,
         appended.map_err(|source| Error::Entry { path: path.clone(), source })?;
     }
     builder.into_inner().map_err(|source| Error::Entry { path: "end of archive".to_owned(), source })
-}
-
-fn gzip(name: &str, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let packed = |bytes: &[u8]| -> io::Result<Vec<u8>> {
-        // No time, name or operating system in the header.
-        let mut writer = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
-        writer.write_all(bytes)?;
-        writer.finish()
-    };
-    packed(bytes).map_err(|source| Error::Entry { path: name.to_owned(), source })
 }

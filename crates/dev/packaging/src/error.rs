@@ -15,6 +15,8 @@ pub enum Error {
     Path(String),
     #[error("`{line}`: {source}")]
     Command { line: String, source: io::Error },
+    #[error("`{line}` printed invalid JSON: {source}")]
+    Json { line: String, source: serde_json::Error },
     #[error("`{line}` failed with {status}")]
     Exit { line: String, status: String },
     #[error("unsupported architecture `{0}`; expected `x86_64` or `aarch64`")]
@@ -23,6 +25,16 @@ pub enum Error {
     NotStatic { path: PathBuf, loader: String },
     #[error("{} is not a 64-bit ELF program", .0.display())]
     NotElf(PathBuf),
+    #[error("{} has no line `{line}`\nhint: chart and workspace have the same version", path.display())]
+    ChartVersion { path: PathBuf, line: String },
+    #[error("`{}` contains files that are not of a release; nothing was changed", .0.display())]
+    NotARelease(PathBuf),
+    #[error("`cargo metadata` does not list {missing}")]
+    Metadata { missing: String },
+    #[error("no C compiler for {0}: `{1}` is not on PATH\nhint: run `cargo xtask setup cross-compiler`")]
+    NoCompiler(String, String),
+    #[error("the toolchain has no target `{0}`\nhint: run `rustup target add {0}`")]
+    NoTarget(String),
 }
 
 impl Error {

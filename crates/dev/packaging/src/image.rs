@@ -1,10 +1,9 @@
 //! The OCI image: layer, configuration and manifest, each identified by its digest.
 
-use std::io::Write as _;
-
-use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 
+use crate::gzip::gzip;
+use crate::layout::INDEX;
 use crate::{Digest, Entry, Error, bundle, certificates, layer};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -112,7 +111,7 @@ impl Image {
             file("etc/group", 0o644, group.into_bytes()),
         ])?;
         let unpacked = Digest::compute(&archive);
-        let layer = Blob::new(LAYER, gzip(&archive)?);
+        let layer = Blob::new(LAYER, gzip("layer", &archive)?);
 
         let mut labels = json!({
             "org.opencontainers.image.title": "kiln",
@@ -154,24 +153,22 @@ impl Image {
         [&self.layer, &self.config, &self.manifest]
     }
 
-    /// The index of a layout with only this image, tagged with its version.
-    pub(crate) fn index(&self) -> Vec<u8> {
+    /// The descriptor of the manifest, with its platform.
+    pub(crate) fn platform_descriptor(&self) -> Value {
         let mut descriptor = self.manifest.descriptor();
         descriptor["platform"] = json!({ "architecture": self.architecture.name(), "os": "linux" });
+        descriptor
+    }
+
+    /// The index of a layout with only this image, tagged with its version.
+    pub(crate) fn index(&self) -> Vec<u8> {
+        let mut descriptor = self.platform_descriptor();
         descriptor["annotations"] = json!({ "org.opencontainers.image.ref.name": self.version });
         let index = json!({
             "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
+            "mediaType": INDEX,
             "manifests": [descriptor],
         });
         index.to_string().into_bytes()
     }
-}
-
-/// Compresses without a name or time in the header.
-fn gzip(archive: &[u8]) -> Result<Vec<u8>, Error> {
-    let failed = |source| Error::Entry { path: "layer".to_owned(), source };
-    let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
-    encoder.write_all(archive).map_err(failed)?;
-    encoder.finish().map_err(failed)
 }

@@ -16,6 +16,14 @@ pub struct Entry {
     pub content: Vec<u8>,
 }
 
+impl Entry {
+    /// The content of a file on this machine. Its mode does not depend on that of the file, or two clones could differ.
+    pub(crate) fn file(path: &str, from: &Path) -> Result<Self, Error> {
+        let content = std::fs::read(from).map_err(Error::file(from))?;
+        Ok(Self { path: path.to_owned(), mode: 0o644, content })
+    }
+}
+
 /// The archive of these files and their parent folders, sorted. Everything belongs to root and has the epoch as time.
 pub fn layer(files: &[Entry]) -> Result<Vec<u8>, Error> {
     let mut sorted = BTreeMap::new();

@@ -1,14 +1,15 @@
 //! dpkg-deb reads a package with a placeholder program.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use packaging::{Architecture, Deb, Entry, deb};
+use packaging::{Architecture, Entry, Package, Scripts, deb};
 use tempfile::TempDir;
 
-fn package() -> Deb {
+fn package() -> Package {
     let entry = |path: &str, mode, content: &str| Entry { path: path.to_owned(), mode, content: content.into() };
-    Deb {
+    Package {
         name: "kilnd".to_owned(),
         version: "1.2.3".to_owned(),
         architecture: Architecture::Amd64,
@@ -19,6 +20,7 @@ fn package() -> Deb {
             entry("etc/kiln/kilnd.json", 0o644, "{}"),
         ],
         links: vec![("usr/lib/systemd/system/x.target.wants/kiln.service".to_owned(), "../kiln.service".to_owned())],
+        scripts: Scripts { prerm: "#!/bin/sh\nexit 0\n", ..Scripts::default() },
     }
 }
 
@@ -54,6 +56,9 @@ fn dpkg_reads_name_files_modes_links_and_configuration_files() {
     );
     let control = folder.path().join("control");
     assert!(Command::new("dpkg-deb").arg("--control").arg(&file).arg(&control).status().unwrap().success());
+    assert_eq!(fs::read_to_string(control.join("prerm")).unwrap(), package().scripts.prerm);
+    assert_eq!(fs::metadata(control.join("prerm")).unwrap().permissions().mode() & 0o777, 0o755);
+    assert!(!control.join("postinst").exists(), "empty scripts are left out");
     assert_eq!(fs::read_to_string(control.join("conffiles")).unwrap(), "/etc/kiln/kilnd.json\n");
 }
 

@@ -29,6 +29,10 @@ pub enum TestDep {
     /// Tools that create and fill NTFS file systems.
     NtfsTools,
     Chromium,
+    /// rpm from Debian, which reads and installs our RPMs.
+    Rpm,
+    /// A C compiler and linker for arm64.
+    CrossCompiler,
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
@@ -202,7 +206,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -215,10 +219,12 @@ impl TestDep {
         Self::SystemdAnalyze,
         Self::NtfsTools,
         Self::Chromium,
+        Self::Rpm,
         Self::NodeRoot,
         Self::CloudRoot,
         Self::SelinuxRoot,
         Self::Umoci,
+        Self::CrossCompiler,
         Self::BenchTools,
         Self::BenchRoot,
         Self::AzureCli,
@@ -239,6 +245,8 @@ impl TestDep {
             Self::SystemdAnalyze => "systemd",
             Self::NtfsTools => "ntfs",
             Self::Chromium => "chromium",
+            Self::Rpm => "rpm",
+            Self::CrossCompiler => "cross-compiler",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
             Self::SelinuxRoot => "selinux-root",
@@ -264,6 +272,8 @@ impl TestDep {
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
             Self::NtfsTools => "mkntfs and ntfs-3g from Debian, for disks as Azure formats them",
             Self::Chromium => "headless Chromium from Debian, which renders charts",
+            Self::Rpm => "rpm from Debian, the reference for our RPMs",
+            Self::CrossCompiler => "a C compiler and linker for arm64 from Debian, for `cargo xtask dist`",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
             Self::SelinuxRoot => "a Debian root with an SELinux policy and its tools",
@@ -289,10 +299,11 @@ impl TestDep {
             | Self::SystemdAnalyze
             | Self::NtfsTools
             | Self::Chromium
+            | Self::Rpm
             | Self::NodeRoot
             | Self::CloudRoot
             | Self::SelinuxRoot => Tier::Default,
-            Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
+            Self::Umoci | Self::CrossCompiler | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -379,6 +390,11 @@ impl TestDep {
             Self::NtfsTools => Recipe::Debian { package: "ntfs-3g", program: "mkntfs" },
             // A quarter smaller than the whole browser, and without desktop libraries.
             Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
+            Self::Rpm => Recipe::Debian { package: "rpm", program: "rpm" },
+            // With the C++ compiler come the headers of the C library, which the C compiler only recommends.
+            Self::CrossCompiler => {
+                Recipe::Debian { package: "g++-aarch64-linux-gnu", program: "aarch64-linux-gnu-gcc" }
+            }
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
@@ -412,6 +428,8 @@ impl TestDep {
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::NtfsTools => "bin/mkntfs",
             Self::Chromium => "bin/chromium-headless-shell",
+            Self::Rpm => "bin/rpm",
+            Self::CrossCompiler => "bin/aarch64-linux-gnu-gcc",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::SelinuxRoot => "root/usr/sbin/matchpathcon",
@@ -504,8 +522,8 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, selinux-root, umoci, \
-                     bench-tools, bench-root, az";
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, ntfs, chromium, rpm, node-root, cloud-root, \
+                     selinux-root, umoci, cross-compiler, bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 

@@ -3,6 +3,7 @@
 mod cases;
 mod clients;
 mod finished;
+pub mod guide;
 mod identity;
 mod network;
 pub mod nspawn;

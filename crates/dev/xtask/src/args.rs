@@ -19,6 +19,8 @@ pub enum Command {
     Image(Vec<String>),
     /// The arguments of the program `package` of the crate `packaging`.
     Package(Vec<String>),
+    /// The arguments of the program `dist` of the crate `packaging`.
+    Dist(Vec<String>),
     /// Prints this text.
     Help(String),
 }
@@ -53,7 +55,8 @@ Run:
 
 Package:
   image            build the OCI image with kiln and kilnd
-  package          build kilnd as a static program and a Debian package
+  package          build kilnd as a static program, a Debian package and an RPM
+  dist             make all files of a release
 
 `cargo xtask COMMAND --help` describes the options of a command.
 Exit codes: 0 success, 1 failure, 2 wrong usage.
@@ -122,6 +125,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
         "boot-bench" => return Ok(Command::BootBench(rest)),
         "image" => return Ok(Command::Image(rest)),
         "package" => return Ok(Command::Package(rest)),
+        "dist" => return Ok(Command::Dist(rest)),
         _ => {}
     }
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
@@ -224,7 +228,7 @@ mod tests {
             let Ok(Command::Help(text)) = parsed(&format!("{command} --help")) else { panic!("{command}") };
             assert!(text.contains(&format!("Usage: cargo xtask {command}")), "{text}");
         }
-        for command in ["test", "setup", "floor", "bench", "boot-bench", "kube", "image", "package"] {
+        for command in ["test", "setup", "floor", "bench", "boot-bench", "kube", "image", "package", "dist"] {
             assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
         }
         for dependency in TestDep::ALL {

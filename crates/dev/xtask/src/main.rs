@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Kube(arguments) => kube::run(&workspace::root(), &arguments),
         Command::BootBench(arguments) => boot_bench(&arguments),
         Command::Image(arguments) => packaging::run(&workspace::root(), "image", &arguments),
+        Command::Dist(arguments) => packaging::run(&workspace::root(), "dist", &arguments),
         Command::Package(arguments) => packaging::run(&workspace::root(), "package", &arguments),
         Command::Bench(Bench::Crates) => bench(),
         Command::Bench(Bench::Node) => node(),

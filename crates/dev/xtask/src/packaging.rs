@@ -1,4 +1,4 @@
-//! `cargo xtask image`, `package` and `boot-bench`. Other crates do the work, so that `xtask` itself compiles quickly.
+//! `cargo xtask image`, `package`, `dist` and `boot-bench`. Other crates do the work, so that `xtask` itself compiles quickly.
 
 use std::error::Error;
 use std::path::Path;

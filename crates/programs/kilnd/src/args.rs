@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::commands::disable::{DisableOptions, Files};
+use crate::commands::enable::EnableOptions;
+
 use lexopt::prelude::{Long, Short, Value, ValueExt as _};
 
 /// The output of `kilnd help`.
@@ -20,6 +23,8 @@ Commands:
   status                show the generation in force, its source and what is pending
   rollback [--to N]     roll back to an earlier generation
   inspect               describe this node, read-only
+  enable [--yes]        put the units of the package into effect; without `--yes`, show what would change
+  disable [--yes]       undo `enable`: the kubelet keeps running and starts without kilnd again
   install               install kilnd on a machine without it, so that clones of its disk reset their identity
   freeze --run ID       freeze the file systems of the OS disk until SIGTERM, for 9 s at most
   thaw --run ID         thaw the file systems of the OS disk, and report the run's last freeze
@@ -31,6 +36,10 @@ Options:
   --output text|json    output format (text)
   --force               apply: also apply a rejected document, or one with a lower generation
   --yes, --check        seal: remove the identity; only verify
+  --yes, --dry-run      enable, disable: make the change; only show it
+  --refresh             enable: only update an enabled node after an upgrade of the package
+  --restore             disable: also restore the files of the generations (default where the node ran before kilnd)
+  --keep-files          disable: keep the files of the generations
   --run ID              freeze, thaw: the run that needs the freeze
   --ready-port N        freeze: listen on this port of the loopback device while the file systems are frozen
   --custom-data-for KEY inspect, json: include the custom data, encrypted for this public key
@@ -51,6 +60,8 @@ Examples:
   kilnd status --output json
   kilnd rollback --to 3
   kilnd inspect --root /host
+  kilnd enable --dry-run
+  kilnd disable --yes
   kilnd seal --check
 
 Exit codes: 0 success or nothing to do, 1 failed and nothing changed, 2 usage, 3 waiting for the cluster, 4 reverted.
@@ -95,6 +106,8 @@ pub enum Command {
         key: Option<String>,
     },
     Install,
+    Enable(EnableOptions),
+    Disable(DisableOptions),
     Freeze {
         run: String,
         ready_port: Option<u16>,
@@ -164,6 +177,10 @@ struct Parsed {
     force: bool,
     yes: bool,
     check: bool,
+    dry_run: bool,
+    refresh: bool,
+    restore: bool,
+    keep_files: bool,
 }
 
 impl Args {
@@ -203,6 +220,10 @@ impl Args {
                 Long("force") => parsed.force = true,
                 Long("yes") => parsed.yes = true,
                 Long("check") => parsed.check = true,
+                Long("dry-run") => parsed.dry_run = true,
+                Long("refresh") => parsed.refresh = true,
+                Long("restore") => parsed.restore = true,
+                Long("keep-files") => parsed.keep_files = true,
                 Short('h') | Long("help") => parsed.words.insert(0, "help".into()),
                 Short('V') | Long("version") => parsed.words.insert(0, "version".into()),
                 Value(word) => parsed.words.push(word),
@@ -224,7 +245,8 @@ impl Args {
 
 impl Parsed {
     fn command(self) -> Result<Command, UsageError> {
-        let Self { words, config, key, run, ready_port, to, force, yes, check } = self;
+        let Self { words, config, key, run, ready_port, to, force, yes, check, dry_run, refresh, restore, keep_files } =
+            self;
         let mut words = words.into_iter();
         let name = words.next().ok_or(UsageError::NoCommand)?.to_string_lossy().into_owned();
         let needs = |command, option| UsageError::Needs { command, option };
@@ -235,8 +257,12 @@ impl Parsed {
             (ready_port.is_some(), "--ready-port", &["freeze"]),
             (to.is_some(), "--to", &["rollback"]),
             (force, "--force", &["apply"]),
-            (yes, "--yes", &["seal"]),
+            (yes, "--yes", &["seal", "enable", "disable"]),
             (check, "--check", &["seal"]),
+            (dry_run, "--dry-run", &["enable", "disable"]),
+            (refresh, "--refresh", &["enable"]),
+            (restore, "--restore", &["disable"]),
+            (keep_files, "--keep-files", &["disable"]),
         ];
         misplaced.retain(|(is_set, _, commands)| *is_set && !commands.contains(&name.as_str()));
         if let (Some((_, option, _)), false) = (misplaced.first(), ["help", "version"].contains(&name.as_str())) {
@@ -252,6 +278,19 @@ impl Parsed {
             "rollback" => Command::Rollback { to },
             "inspect" => Command::Inspect { key },
             "install" => Command::Install,
+            "enable" => Command::Enable(EnableOptions { yes, dry_run, refresh }),
+            "disable" => Command::Disable(DisableOptions {
+                yes,
+                dry_run,
+                files: match (restore, keep_files) {
+                    (true, true) => {
+                        return Err(UsageError::Foreign { command: name, option: "--restore --keep-files" });
+                    }
+                    (true, false) => Files::Restore,
+                    (false, true) => Files::Keep,
+                    (false, false) => Files::Automatic,
+                },
+            }),
             "freeze" => Command::Freeze { run: run.ok_or(needs("freeze", "--run ID"))?, ready_port },
             "thaw" => Command::Thaw { run: run.ok_or(needs("thaw", "--run ID"))? },
             "seal" => Command::Seal { yes, check },

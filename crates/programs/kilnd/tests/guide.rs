@@ -7,40 +7,10 @@ use std::path::{Path, PathBuf};
 
 use support::program::PROGRAM;
 use support::world::folder;
+use testkit::guide::{Part, parts};
 
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guides/node-config.md")
-}
-
-/// A part of a page: literal text, or a command with its documented output.
-enum Part {
-    Text(String),
-    Typed { command: String, prints: String },
-}
-
-/// Splits a page at the commands of its `console` blocks. A command continues after a backslash, and a here-document until `END`.
-fn parts(page: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let (mut is_console, mut is_document) = (false, false);
-    for line in page.split_inclusive('\n') {
-        if line.starts_with("```") {
-            is_console = line.trim_end() == "```console";
-            parts.push(Part::Text(line.to_owned()));
-        } else if !is_console {
-            parts.push(Part::Text(line.to_owned()));
-        } else if let (Some(first), false) = (line.strip_prefix("$ "), is_document) {
-            is_document = first.contains("<<'END'");
-            parts.push(Part::Typed { command: first.to_owned(), prints: String::new() });
-        } else if let Some(Part::Typed { command, prints }) = parts.last_mut() {
-            if is_document || command.ends_with("\\\n") {
-                is_document &= line != "END\n";
-                command.push_str(line);
-            } else {
-                prints.push_str(line);
-            }
-        }
-    }
-    parts
 }
 
 #[test]

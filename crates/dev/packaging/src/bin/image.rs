@@ -1,9 +1,9 @@
 //! `cargo xtask image`: compiles kiln and kilnd and builds the OCI image.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use packaging::{Architecture, Content, Error, Image, Program, archive, build, write_layout};
+use packaging::{Architecture, Content, Error, Image, Program, archive, build, revision, write_layout};
 
 const HELP: &str = "\
 Build the OCI image with the static programs kiln and kilnd
@@ -114,16 +114,6 @@ fn program(
 #[expect(clippy::cast_precision_loss, reason = "displayed with one decimal")]
 fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-/// The commit, unless sources have uncommitted changes: then the label would be wrong.
-fn revision(root: &Path) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).current_dir(root).stdin(Stdio::null()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let changed = git(&["status", "--porcelain", "--", "Cargo.toml", "Cargo.lock", "crates"])?;
-    if changed.is_empty() { git(&["rev-parse", "HEAD"]) } else { None }
 }
 
 #[cfg(test)]

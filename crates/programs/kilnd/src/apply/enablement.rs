@@ -54,7 +54,7 @@ fn links(root: &Root, unit: &str) -> Result<Vec<PathBuf>, crate::os::Error> {
 }
 
 /// The `.wants` and `.requires` folders of a unit's `[Install]` section.
-fn wanted_by(unit: &str) -> Vec<String> {
+pub(crate) fn wanted_by(unit: &str) -> Vec<String> {
     let mut folders = Vec::new();
     let mut inside = false;
     for line in unit.lines().map(str::trim) {

@@ -266,6 +266,22 @@ fn undo(node: &Node, assessed: &Assessed) -> Result<(), Error> {
     Ok(())
 }
 
+/// Restores what the generation in force changed outside its folder, and keeps the folder, which running services use. Returns its number;
+/// none if no generation is in force.
+pub fn restore_original(node: &Node) -> Result<Option<u64>, Error> {
+    let Some(folder) = Generations::new(&node.root).current()? else { return Ok(None) };
+    let state = load_state(node)?;
+    let Some(config) = store::document(&node.root, &folder)? else { return Ok(None) };
+    let planned = Transition::to(node, &state, &config, &folder, Phase::Live)?;
+    Transition::to_nothing(node, &state, &planned.desired)?.run(node, Phase::Live)?;
+    for block in &planned.desired.blocks {
+        if node.root.read_if_exists(&block.path)?.is_some_and(|bytes| bytes.is_empty()) {
+            node.root.remove(&block.path, Durability::Now)?;
+        }
+    }
+    Ok(Some(config.metadata.generation))
+}
+
 /// Removes old generations. A failure is harmless and only logged.
 pub fn prune(node: &Node, state: &State) {
     let spared: Vec<&str> =

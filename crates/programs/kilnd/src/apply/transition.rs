@@ -104,11 +104,11 @@ impl Transition {
         Ok(Self { folder: folder.to_owned(), desired, plan, units, in_force, new_texts })
     }
 
-    /// Plans the removal of an interrupted first generation: what was there before kiln is restored.
-    pub fn to_nothing(node: &Node, state: &State, interrupted: &Desired) -> Result<Self, os::Error> {
+    /// Plans the removal of a generation: what was there before kiln is restored. Services are left alone.
+    pub fn to_nothing(node: &Node, state: &State, removed: &Desired) -> Result<Self, os::Error> {
         let link = Generations::new(&node.root).current()?;
         let manifest = load_manifest(node, state, link.as_deref())?;
-        let blocks = interrupted.blocks.iter().map(|block| Block { text: String::new(), ..block.clone() }).collect();
+        let blocks = removed.blocks.iter().map(|block| Block { text: String::new(), ..block.clone() }).collect();
         let desired = Desired { blocks, ..Desired::default() };
         let observed = observe(&node.root, &desired, manifest)?;
         let mut plan = Plan::new(None, &NodeConfig::default(), &desired, &observed);

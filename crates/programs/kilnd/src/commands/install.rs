@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::os::Durability;
 use crate::sources::{self, VmId};
 use kiln_node_plan::DesiredFile;
-use kiln_node_plan::layout::VM_ID;
+use kiln_node_plan::layout::{PACKAGED_UNITS, VM_ID};
 
 use crate::apply::enablement;
 use crate::args::Output;
@@ -24,6 +24,8 @@ pub const PROGRAM: &str = "/usr/bin/kilnd";
 pub const UNIT: &str = "/usr/lib/systemd/system/kiln-identity.service";
 /// A drop-in that keeps the kubelet from starting on a clone before its reset.
 pub const GATE: &str = "/usr/lib/systemd/system/kubelet.service.d/10-kiln-identity.conf";
+/// The link that enables the unit.
+pub const LINK: &str = "/etc/systemd/system/sysinit.target.wants/kiln-identity.service";
 const UNIT_NAME: &str = "kiln-identity.service";
 /// Gates the kubelet itself.
 const CONFIG_UNIT: &str = "kiln-config.service";
@@ -88,7 +90,8 @@ pub fn install(node: &Node, program: &[u8]) -> Result<VmId, InstallError> {
     }
     let is_managed =
         enablement::is_wanted(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && root.kind(PROGRAM)?.is_some();
-    if !is_managed {
+    // Where the package is installed, the program belongs to it.
+    if !is_managed && !(root.kind(PACKAGED_UNITS)?.is_some() && root.kind(PROGRAM)?.is_some()) {
         root.write_differing(&[DesiredFile::new(PROGRAM, program, 0o755)], Durability::Now)?;
     }
     if recorded.is_none() {

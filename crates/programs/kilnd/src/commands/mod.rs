@@ -1,5 +1,7 @@
 //! The commands: what each prints, and its exit code.
 
+pub mod disable;
+pub mod enable;
 pub mod freeze;
 pub mod inspect;
 pub mod install;

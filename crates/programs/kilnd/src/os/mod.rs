@@ -23,6 +23,7 @@ mod root;
 mod rules;
 pub mod ssh;
 pub mod systemd;
+pub mod unit_files;
 
 pub use address::{Address, HostRoute, Rtnetlink};
 pub use broadcast::Broadcast;

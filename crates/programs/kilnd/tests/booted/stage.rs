@@ -16,7 +16,7 @@ const LOCATIONS: &str = "--dmi /hardware/dmi --cd /hardware/cd";
 /// A fake kubelet. It appends its arguments to a file that survives reboots, and serves `/healthz`: 200, unless its configuration contains
 /// `sick` or the file `/var/lib/stand-in/sick` exists. With `crashes` in its configuration it lives two seconds, which are 20 s of the clock
 /// of `kilnd watch`.
-const KUBELET: &str = r#"#!/usr/bin/perl
+pub(crate) const KUBELET: &str = r#"#!/usr/bin/perl
 use strict; use IO::Socket::INET;
 my $crashes = grep { /crashes/ } do { local @ARGV = ('/etc/kiln/current/kubelet.json'); <> };
 alarm 2 if $crashes;
@@ -45,19 +45,15 @@ impl Stage {
         let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
         let unit = |name: &str| std::fs::read(units.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut blueprint = Blueprint::new(name).shared(Path::new(env!("CARGO_BIN_EXE_kilnd")), "/usr/bin/kilnd");
+        for (path, line) in Self::test_drop_ins() {
+            blueprint = blueprint.file(&path, line);
+        }
         for (service, target) in
             [("identity", "sysinit.target"), ("config", "multi-user.target"), ("watch", "multi-user.target")]
         {
             let name = format!("kiln-{service}.service");
-            let command = match service {
-                "config" => format!("boot {LOCATIONS}"),
-                "watch" => format!("watch {LOCATIONS} --time-scale {TIME_SCALE}"),
-                _ => format!("{service} {LOCATIONS}"),
-            };
-            let line = format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd {command}\n");
             blueprint = blueprint
                 .file(&format!("{UNITS}/{name}"), unit(&name))
-                .file(&format!("{UNITS}/{name}.d/50-test.conf"), line)
                 .link(&format!("{UNITS}/{target}.wants/{name}"), &format!("../{name}"));
         }
         for name in ["kiln-configured.target", "kubelet.service.d/10-kiln.conf", "containerd.service.d/10-kiln.conf"] {
@@ -65,6 +61,17 @@ impl Stage {
         }
         let target = "kiln-configured.target";
         blueprint.link(&format!("{UNITS}/multi-user.target.wants/{target}"), &format!("../{target}"))
+    }
+
+    /// Drop-ins that point kiln's services at the simulated hardware.
+    pub(crate) fn test_drop_ins() -> [(String, String); 3] {
+        let watch = format!("watch {LOCATIONS} --time-scale {TIME_SCALE}");
+        let commands =
+            [("identity", format!("identity {LOCATIONS}")), ("config", format!("boot {LOCATIONS}")), ("watch", watch)];
+        commands.map(|(service, command)| {
+            let path = format!("{UNITS}/kiln-{service}.service.d/50-test.conf");
+            (path, format!("[Service]\nExecStart=\nExecStart=/usr/bin/kilnd {command}\n"))
+        })
     }
 
     /// The same with a fake kubelet and containerd.

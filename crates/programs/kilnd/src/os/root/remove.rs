@@ -62,6 +62,16 @@ impl Root {
         })
     }
 
+    /// Deletes a folder if it is empty. Returns whether it was deleted.
+    pub fn remove_empty_folder(&self, path: &str) -> Result<bool, Error> {
+        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
+        if self.kind(path)? != Some(FileKind::Folder) || !self.names(path)?.is_empty() {
+            return Ok(false);
+        }
+        self.ops.act(Op::Remove, "remove", path, || rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR))?;
+        Ok(true)
+    }
+
     /// Fails if something is mounted at or below a path.
     pub fn refuse_mounts(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();

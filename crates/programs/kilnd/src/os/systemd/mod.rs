@@ -29,6 +29,13 @@ const UNIT: &str = "org.freedesktop.systemd1.Unit";
 pub const SERVICE: &str = "org.freedesktop.systemd1.Service";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
+/// Whether the systemd of this socket manages this root. In a `chroot`, as of an image, `/run` is often that of the build machine.
+pub fn manages_root(socket: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = |path: &str| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    socket.exists() && inode("/proc/1/root/").is_some_and(|root| Some(root) == inode("/"))
+}
+
 /// The state of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitState {

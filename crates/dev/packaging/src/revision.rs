@@ -1,0 +1,14 @@
+//! The commit that a release is built from.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The commit, unless sources have uncommitted changes: then the label would be wrong.
+pub fn revision(root: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(root).stdin(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let changed = git(&["status", "--porcelain", "--", "Cargo.toml", "Cargo.lock", "crates"])?;
+    if changed.is_empty() { git(&["rev-parse", "HEAD"]) } else { None }
+}
