@@ -8,6 +8,7 @@
 //! [`kiln_types::clone_credential`] decides how a clone joins, or why it cannot.
 
 pub mod block;
+pub mod check_image;
 mod desired;
 mod drop_in;
 mod effects;
