@@ -138,11 +138,7 @@ pub fn announce_failure(node: &Node, sentence: &str, is_final: bool) {
         failure.since = now;
     }
     if next.show {
-        node.log.error(&sentence);
-        if node.root.is_host() {
-            // A machine may have no console.
-            let _ = crate::os::console::print(&format!("kilnd: {sentence}"));
-        }
+        show(node, &sentence);
         failure.shown = Some(now);
     }
     if next.report && is_due(node) && is_reporter(node, None) {
@@ -160,6 +156,15 @@ pub fn announce_failure(node: &Node, sentence: &str, is_final: bool) {
     let bytes = serde_json::to_vec(&failure).unwrap_or_default();
     if let Err(error) = node.root.write_all(&[DesiredFile::new(FAILURE, &bytes, 0o600)], Durability::Later) {
         node.log.info(&format!("cannot record the failure: {error}"));
+    }
+}
+
+/// Writes a sentence to the journal as an error, and to the console.
+pub fn show(node: &Node, sentence: &str) {
+    node.log.error(sentence);
+    if node.root.is_host() {
+        // A machine may have no console.
+        let _ = crate::os::console::print(&format!("kilnd: {sentence}"));
     }
 }
 

@@ -32,7 +32,9 @@ use crate::apply::rollback;
 use crate::apply::{deferred, services, store};
 use crate::apply::{load_state, switch_to};
 use crate::boot::kind::BootKind;
+use crate::commands::check_image;
 use crate::node::Node;
+use crate::provisioning;
 use crate::status::{Outcome, Status};
 use cluster::{CHECK, Cluster};
 use condition::{CandidateOutcome, condition};
@@ -50,6 +52,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Pause before failed deferred work is tried again. A person usually has to fix the cause.
 const RETRY: Duration = Duration::from_mins(1);
+/// How long gates fail before the image is checked. A kubelet that works passes in less.
+const IMAGE_CHECK: Duration = Duration::from_secs(45);
 /// The kernel's id of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -91,6 +95,9 @@ struct Watch<'n> {
     /// When failed deferred steps are tried again.
     finish_at: Duration,
     reported_ready: bool,
+    /// When a gate failed first, and whether the image was checked because of it.
+    failing_since: Option<Duration>,
+    has_checked_image: bool,
     /// Whether missing host keys were generated.
     has_host_keys: bool,
     last_poll_error: Option<String>,
@@ -148,6 +155,8 @@ impl<'n> Watch<'n> {
             finished: None,
             finish_at: Duration::ZERO,
             reported_ready: false,
+            failing_since: None,
+            has_checked_image: false,
             has_host_keys: false,
             last_poll_error: None,
         };
@@ -285,12 +294,29 @@ impl<'n> Watch<'n> {
         let results = gates::check(self.node, &config, self.cluster.client(), &mut self.heartbeat);
         match self.schedule.evaluate(now, timing, &results) {
             TrialProgress::Running => {
+                self.check_image(now, &results);
                 if let Some(why) = &mut self.overdue {
                     *why = failed_gates(&results);
                 }
             }
             TrialProgress::Passed => self.commit(now, &hash),
             TrialProgress::Failed(reason) => self.revert(now, &hash, &reason),
+        }
+    }
+
+    /// Checks the image once if the gates keep failing: a unit that systemd skips, or a drop-in that wins, fails without a word. A blocker is
+    /// shown on the console.
+    fn check_image(&mut self, now: Duration, results: &[(String, GateResult)]) {
+        if results.iter().all(|(_, result)| *result == GateResult::Passed) {
+            return;
+        }
+        let since = *self.failing_since.get_or_insert(now);
+        if self.has_checked_image || now.saturating_sub(since) < IMAGE_CHECK {
+            return;
+        }
+        self.has_checked_image = true;
+        if let Some(problem) = check_image::report(self.node).sentence().filter(|_| self.node.root.is_host()) {
+            provisioning::show(self.node, &format!("the node is not healthy ({}); {problem}", failed_gates(results)));
         }
     }
 
