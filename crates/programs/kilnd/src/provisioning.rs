@@ -96,6 +96,8 @@ pub fn report_ready(node: &Node) -> bool {
     match sources::report(&node.endpoints, &Health::Ready, Rules::WIRE.within(TIMEOUT), &node.wait, 0) {
         Ok(()) => {
             node.log.info("reported to the wire server that the machine is provisioned");
+            // It identifies this machine and is not needed any more.
+            let _ = node.root.remove(PREPROVISIONED, Durability::Later);
             // If this fails, a restart of kilnd reports again, which is harmless.
             let _ = node.root.write_all(&[DesiredFile::new(REPORTED, b"", 0o600)], Durability::Later);
             true

@@ -34,8 +34,19 @@ fn findings(root: &Path) -> (Option<i32>, BTreeMap<String, String>, String) {
     (output.status.code(), ids, text)
 }
 
-/// The findings on a minimal Debian without Kubernetes: everything of a node is missing, and nothing else is reported.
-const MINIMAL: [(&str, &str); 0] = [];
+/// The findings on a minimal Debian with containerd, without kubelet and kilnd.
+const MINIMAL: [(&str, &str); 10] = [
+    ("br-netfilter-not-loaded", "note"),
+    ("cni-plugins-missing", "warning"),
+    ("containerd-drop-in-missing", "blocker"),
+    ("iptables-missing", "warning"),
+    ("kernel-argument-tool-missing", "warning"),
+    ("kiln-unit-disabled", "blocker"),
+    ("kubelet-missing", "blocker"),
+    ("kubelet-unit-missing", "blocker"),
+    ("modprobe-missing", "warning"),
+    ("sysctl-baseline", "note"),
+];
 
 #[test]
 fn real_debian_roots_have_exactly_the_expected_findings() {
@@ -46,7 +57,7 @@ fn real_debian_roots_have_exactly_the_expected_findings() {
     let (_, mut with_cloud_init, text) = findings(&root_of(TestDep::CloudRoot));
     assert_eq!(with_cloud_init.remove("cloud-init").as_deref(), Some("warning"), "{text}");
     assert!(text.contains("growpart") && text.contains("set_hostname"), "{text}");
-    assert_eq!(with_cloud_init.get("kubelet-unit-missing").map(String::as_str), Some("blocker"), "{text}");
+    assert_eq!(with_cloud_init, expected, "{text}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn other_agents_and_other_platforms_keep_kilnd_from_reporting() {
         fs::create_dir_all(link.parent().expect("a parent")).expect("folders");
         std::os::unix::fs::symlink(format!("/lib/systemd/system/{unit}"), link).expect("a link");
     };
-    let cases: [(&str, &dyn Fn(&Path), bool); 5] = [
+    let cases: [(&str, &(dyn Fn(&Path) + Sync), bool); 5] = [
         ("no agent", &|_| {}, true),
         ("cloud-init", &|root| enable(root, "cloud-init-local.service"), false),
         ("waagent", &|root| enable(root, "walinuxagent.service"), false),
@@ -206,15 +206,17 @@ fn preprovisioned_machine_reports_before_and_after_its_assignment() {
         assert_eq!(fs::read_to_string(root.join("var/lib/kiln/preprovisioned")).expect("a marker").trim().len(), 36);
         let mut watch = kilnd(root, &host.url, "http://127.0.0.1:1", &["watch"]);
         let mut child = watch.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("kilnd runs");
-        while posts(&host).len() < 3 {
+        while !root.join("run/kiln/reported").is_file() {
             assert!(child.try_wait().expect("a child").is_none(), "kilnd watch ended");
             std::thread::yield_now();
         }
         child.kill().expect("running");
         child.wait().expect("ended");
-        let last = posts(&host).pop().expect("a report");
+        let all = posts(&host);
+        assert_eq!(all.len(), 3, "{all:?}");
+        let last = all.last().expect("a report");
         assert!(last.body.contains("<State>Ready</State>") && last.body.contains("<InstanceId>i1._n</InstanceId>"));
-        assert!(root.join("run/kiln/reported").is_file());
+        assert!(!root.join("var/lib/kiln/preprovisioned").exists(), "it would identify the donor of a clone");
     });
 }
 

@@ -12,20 +12,25 @@ const LABELLED: [&str; 4] = [
     "/usr/lib/systemd/system/kiln-config.service",
     ETC,
 ];
-/// Tools that change the kernel arguments.
+/// Tools that change the kernel arguments. `kernel-install` is part of systemd and does nothing without one of [`LOADERS`].
 const KERNEL_ARGUMENT_TOOLS: [&str; 3] = ["update-grub", "grubby", "kernel-install"];
+/// Folders of boot loaders that `kernel-install` configures.
+const LOADERS: [&str; 3] = ["/boot/loader", "/boot/efi/loader", "/efi/loader"];
 /// With this item a machine acts as another Node.
 const TAKEOVER: &str = "kubelet-pki";
 
 pub(super) fn check(tree: &dyn Tree, purpose: Purpose, findings: &mut Vec<Finding>) {
     selinux(tree, findings);
-    if KERNEL_ARGUMENT_TOOLS.iter().all(|name| tree.program(name).is_none()) {
+    let is_usable = |name: &&str| {
+        tree.program(name).is_some() && (*name != "kernel-install" || LOADERS.iter().any(|folder| tree.exists(folder)))
+    };
+    if !KERNEL_ARGUMENT_TOOLS.iter().any(is_usable) {
         findings.push(Finding {
             id: "kernel-argument-tool-missing",
             severity: Severity::Warning,
             path: KERNEL_ARGUMENT_TOOLS[0].to_owned(),
             message: format!(
-                "none of `{}` is installed, so `spec.os.kernelArguments` has no effect",
+                "none of `{}` can be used, so `spec.os.kernelArguments` has no effect",
                 KERNEL_ARGUMENT_TOOLS.join("`, `")
             ),
             fix: "install the tool of the boot loader, or set kernel arguments in the image".to_owned(),

@@ -225,7 +225,10 @@ const PROBLEMS: &[Problem] = &[
     }),
     ("selinux-unlabelled", B, "/usr/bin/kilnd", |tree| selinux(tree, "enforcing")),
     ("selinux-unlabelled", W, "/usr/bin/kilnd", |tree| selinux(tree, "permissive")),
-    ("kernel-argument-tool-missing", W, "update-grub", |tree| _ = tree.remove("/usr/sbin/update-grub")),
+    ("kernel-argument-tool-missing", W, "update-grub", |tree| {
+        // Part of systemd everywhere, and useless without its boot loader.
+        tree.remove("/usr/sbin/update-grub").program("/usr/bin/kernel-install");
+    }),
     ("swap-in-fstab", W, "/etc/fstab", |tree| _ = tree.append("/etc/fstab", "/dev/sda2 none swap sw 0 0\n")),
     ("identity-not-sealed", W, "machine-id", |tree| {
         _ = tree.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
@@ -264,7 +267,11 @@ fn each_problem_gives_exactly_its_finding() {
 
 #[test]
 fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
-    let fine: [fn(&mut MapTree); 10] = [
+    let fine: [fn(&mut MapTree); 11] = [
+        |tree| {
+            tree.remove("/usr/sbin/update-grub").program("/usr/bin/kernel-install");
+            tree.put("/boot/loader/entries.srel", "type1\n");
+        },
         // A drop-in that sorts before kiln's loses.
         |tree| {
             _ = tree.put(
