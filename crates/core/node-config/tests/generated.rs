@@ -55,3 +55,25 @@ fn example_is_valid_by_code_and_schema() {
         assert!(NodeConfig::parse(bad.to_string().as_bytes()).is_err(), "{pointer}");
     }
 }
+
+/// Each row of the page about AKS's provisioning names who does the step, and only fields that exist.
+#[test]
+fn fields_in_the_agentbaker_page_exist() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/agentbaker.md");
+    let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let fields: Vec<String> = reference::rows().into_iter().map(|row| row.path).collect();
+    let words = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("spec."));
+    // A field is a row itself or contains rows.
+    let exists = |word: &str| fields.iter().any(|field| field == word || field.starts_with(&format!("{word}.")));
+    let unknown: Vec<&str> = words.filter(|word| !exists(word)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| step |"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() >= 60, "{}", rows.len());
+    for row in rows {
+        assert!(row.len() == 3 && ["kilnd", "image", "not planned"].contains(&row[1]) && !row[2].is_empty(), "{row:?}");
+    }
+}

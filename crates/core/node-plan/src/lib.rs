@@ -9,6 +9,7 @@
 
 pub mod block;
 mod certificate;
+pub mod check_image;
 mod desired;
 mod drop_in;
 mod effects;

@@ -13,6 +13,7 @@ mod failure;
 mod launch;
 mod local;
 mod man;
+mod node;
 mod prototype;
 mod sim;
 mod stop;
@@ -70,6 +71,8 @@ enum Command {
     /// Run pools of real machines on this host, without a cloud
     #[command(subcommand, arg_required_else_help = true, after_help = LOCAL)]
     Local(Box<local::Local>),
+    /// Check an image for what keeps its machines from becoming nodes
+    Node(node::NodeCommand),
     /// Create all new nodes of a pool from the image of one node
     Prototype(Box<prototype::Prototype>),
     /// Serve an embedded Azure for experiments and tests
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Demo(command) => demo::run(&command, now()),
         Command::Launch(command) => launch::run(&command, &now),
         Command::Local(command) => local::run(&command, &now),
+        Command::Node(command) => node::run(&command),
         Command::Prototype(command) => prototype::run(&command, &now),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),

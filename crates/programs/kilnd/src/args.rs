@@ -29,10 +29,13 @@ Commands:
   freeze --run ID       freeze the file systems of the OS disk until SIGTERM, for 9 s at most
   thaw --run ID         thaw the file systems of the OS disk, and report the run's last freeze
   seal [--yes|--check]  remove the identity of this disk so that it can become an image, or verify that it was removed
+  check-image           name what is missing on this machine or image, or in the way of a node, read-only
+  support --out FILE    collect what is needed to analyse a problem into a tar file, without secrets
   config check FILE     report every problem of a document
 
 Options:
   --root DIR            work on this folder instead of `/`
+  --out FILE            support: the file to create; only its owner can read it
   --output text|json    output format (text)
   --force               apply: also apply a rejected document, or one with a lower generation
   --yes, --check        seal: remove the identity; only verify
@@ -63,6 +66,9 @@ Examples:
   kilnd enable --dry-run
   kilnd disable --yes
   kilnd seal --check
+  kilnd check-image --root ./image --output json
+      Exit code 1 if machines created from the image would not become nodes.
+  kilnd support --out /tmp/node.tar
 
 Exit codes: 0 success or nothing to do, 1 failed and nothing changed, 2 usage, 3 waiting for the cluster, 4 reverted.
 ";
@@ -108,6 +114,10 @@ pub enum Command {
     Install,
     Enable(EnableOptions),
     Disable(DisableOptions),
+    CheckImage,
+    Support {
+        out: PathBuf,
+    },
     Freeze {
         run: String,
         ready_port: Option<u16>,
@@ -181,6 +191,7 @@ struct Parsed {
     refresh: bool,
     restore: bool,
     keep_files: bool,
+    out: Option<PathBuf>,
 }
 
 impl Args {
@@ -224,6 +235,7 @@ impl Args {
                 Long("refresh") => parsed.refresh = true,
                 Long("restore") => parsed.restore = true,
                 Long("keep-files") => parsed.keep_files = true,
+                Long("out") => parsed.out = Some(parser.value()?.into()),
                 Short('h') | Long("help") => parsed.words.insert(0, "help".into()),
                 Short('V') | Long("version") => parsed.words.insert(0, "version".into()),
                 Value(word) => parsed.words.push(word),
@@ -245,8 +257,22 @@ impl Args {
 
 impl Parsed {
     fn command(self) -> Result<Command, UsageError> {
-        let Self { words, config, key, run, ready_port, to, force, yes, check, dry_run, refresh, restore, keep_files } =
-            self;
+        let Self {
+            words,
+            config,
+            key,
+            run,
+            ready_port,
+            to,
+            force,
+            yes,
+            check,
+            dry_run,
+            refresh,
+            restore,
+            keep_files,
+            out,
+        } = self;
         let mut words = words.into_iter();
         let name = words.next().ok_or(UsageError::NoCommand)?.to_string_lossy().into_owned();
         let needs = |command, option| UsageError::Needs { command, option };
@@ -263,6 +289,7 @@ impl Parsed {
             (refresh, "--refresh", &["enable"]),
             (restore, "--restore", &["disable"]),
             (keep_files, "--keep-files", &["disable"]),
+            (out.is_some(), "--out", &["support"]),
         ];
         misplaced.retain(|(is_set, _, commands)| *is_set && !commands.contains(&name.as_str()));
         if let (Some((_, option, _)), false) = (misplaced.first(), ["help", "version"].contains(&name.as_str())) {
@@ -291,6 +318,8 @@ impl Parsed {
                     (false, false) => Files::Automatic,
                 },
             }),
+            "check-image" => Command::CheckImage,
+            "support" => Command::Support { out: out.ok_or(needs("support", "--out FILE"))? },
             "freeze" => Command::Freeze { run: run.ok_or(needs("freeze", "--run ID"))?, ready_port },
             "thaw" => Command::Thaw { run: run.ok_or(needs("thaw", "--run ID"))? },
             "seal" => Command::Seal { yes, check },
@@ -363,6 +392,8 @@ mod tests {
             ("apply --config f --yes", "`apply` has no option `--yes`"),
             ("install --custom-data-for k", "`install` has no option `--custom-data-for`"),
             ("freeze", "`freeze` requires `--run ID`"),
+            ("support", "`support` requires `--out FILE`"),
+            ("check-image --out f", "`check-image` has no option `--out`"),
             ("thaw --run r --ready-port 1", "`thaw` has no option `--ready-port`"),
             ("status more", "unexpected argument \"more\""),
             ("status --frob", "invalid option '--frob'"),

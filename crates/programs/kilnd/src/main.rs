@@ -54,6 +54,8 @@ fn run(args: &Args) -> CommandResult {
         Command::Thaw { run } => on(args, |node| commands::freeze::thaw(node, run, output)),
         Command::Enable(options) => on(args, |node| commands::enable::run(node, *options, output)),
         Command::Disable(options) => on(args, |node| commands::disable::run(node, *options, output)),
+        Command::CheckImage => on(args, |node| commands::check_image::run(node, output)),
+        Command::Support { out } => on(args, |node| commands::support::run(node, out, output)),
         Command::Install => on(args, |node| commands::install::run(node, output)),
         Command::Seal { yes, check } => on(args, |node| commands::seal::run(node, *yes, *check, output)),
         Command::Watch => on(args, |node| match kilnd::watch::run(node) {

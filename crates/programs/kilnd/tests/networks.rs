@@ -37,7 +37,7 @@ const CLIENTS: [&str; 11] = [
     "kilnd::boot::",
     "kilnd::watch",
     "metadata_base: Some",
-    "report_ready(",
+    "sources::report(",
 ];
 
 /// Files that contain such a text and are not clients.

@@ -19,6 +19,10 @@ use support::world::{folder, image};
 /// The timeout for one notification, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// The answer of the wire server to every request.
+const GOAL_STATE: &str =
+    "<GoalState><Incarnation>1</Incarnation><ContainerId>c</ContainerId><InstanceId>i</InstanceId></GoalState>";
+
 /// A `kilnd watch` process with the receivers of its notifications.
 struct Watched {
     child: Child,
@@ -30,9 +34,18 @@ struct Watched {
 impl Watched {
     /// Starts `kilnd watch` on a node whose first NodeConfig has these parts.
     fn new(parts: &Value) -> Self {
+        Self::with(parts, &[])
+    }
+
+    /// The same with more files on the machine.
+    fn with(parts: &Value, files: &[(&str, &str)]) -> Self {
         let folder = folder();
         let root = folder.path();
         image(root);
+        for (path, content) in files {
+            fs::create_dir_all(root.join(path).parent().expect("a parent")).expect("folders");
+            fs::write(root.join(path), content).expect("written");
+        }
         fs::write(root.join("config.json"), document(1, parts).to_json()).expect("written");
         let manager = UnixDatagram::bind(root.join("manager")).expect("a socket");
         manager.set_read_timeout(Some(PATIENCE)).expect("a time");
@@ -94,7 +107,11 @@ fn platform() -> (String, Arc<Mutex<Vec<String>>>) {
             let _ = reader.read_exact(&mut body);
             let request = format!("{first} {}", String::from_utf8_lossy(&body));
             writes.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{GOAL_STATE}",
+                GOAL_STATE.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
         }
     });
     (url, requests)
@@ -115,18 +132,39 @@ fn watch_notifies_systemd_of_ready_watchdog_status_and_stopping() {
 }
 
 #[test]
-fn ready_report_is_sent_once_and_only_if_the_document_enables_it() {
-    let reporting = Watched::new(&json!({"platform": {"reportReady": true}}));
-    while reporting.platform_requests().is_empty() {
-        reporting.next();
+fn ready_report_is_sent_once_and_only_if_no_other_agent_sends_it() {
+    let azure = ("dmi/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77\n");
+    let agent = ("etc/systemd/system/multi-user.target.wants/walinuxagent.service", "[Service]\nExecStart=/bin/true\n");
+    let unit = ("etc/systemd/system/walinuxagent.service", "[Service]\nExecStart=/bin/true\n");
+    let reporting = [
+        Watched::new(&json!({"platform": {"reportReady": true}})),
+        Watched::with(&json!({}), &[azure]),
+        Watched::with(&json!({"platform": {"reportReady": true}}), &[azure, unit, agent]),
+    ];
+    let silent = [
+        Watched::new(&json!({})),
+        Watched::with(&json!({"platform": {"reportReady": false}}), &[azure]),
+        Watched::with(&json!({}), &[azure, unit, agent]),
+    ];
+    for watched in &reporting {
+        while watched.platform_requests().len() < 2 {
+            watched.next();
+        }
     }
-    let silent = Watched::new(&json!({"platform": {"reportReady": false}}));
-    // More polls than the first node needed to send its report.
-    for watched in [&reporting, &silent] {
+    // More polls than the others needed to send their reports.
+    for watched in reporting.iter().chain(&silent) {
         for _ in 0..10 {
             watched.next();
         }
     }
-    assert_eq!(reporting.platform_requests(), ["POST /provisioning/health HTTP/1.1 {\"state\":\"Ready\"}"]);
-    assert_eq!(silent.platform_requests(), Vec::<String>::new());
+    for watched in &reporting {
+        let requests = watched.platform_requests();
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        assert_eq!(requests[0], "GET /machine/?comp=goalstate HTTP/1.1 ");
+        assert!(requests[1].starts_with("POST /machine/?comp=health HTTP/1.1 "), "{requests:?}");
+        assert!(requests[1].contains("<State>Ready</State>"), "{requests:?}");
+    }
+    for watched in &silent {
+        assert_eq!(watched.platform_requests(), Vec::<String>::new());
+    }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
@@ -270,4 +271,135 @@ fn debug_output_of_values_shows_no_secret() {
         assert_clean("the result", format!("{applied:?}").as_bytes());
     });
     assert!(assert_private(root, root) >= 3, "the search must find the planted secret");
+}
+
+/// The files of a tar file by name.
+fn untar(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let text = |field: &[u8]| String::from_utf8_lossy(field).trim_end_matches('\0').to_owned();
+    let mut at = 0;
+    while bytes[at] != 0 {
+        let header = &bytes[at..at + 512];
+        let size = usize::from_str_radix(&text(&header[124..135]), 8).expect("a size");
+        let prefix = text(&header[345..500]);
+        let name = if prefix.is_empty() { text(&header[..100]) } else { format!("{prefix}/{}", text(&header[..100])) };
+        files.insert(name, bytes[at + 512..at + 512 + size].to_vec());
+        at += 512 + size.next_multiple_of(512);
+    }
+    files
+}
+
+/// Texts with every kind of secret, as they appear in logs and configuration files.
+fn planted() -> String {
+    format!(
+        "joined with token {TOKEN}\nflags: --token={TOKEN} --password {PASSWORD}\nPASSWORD={PASSWORD}\n\
+         {{\"aadClientSecret\": \"{PASSWORD}\", \"userAssignedIdentityID\": \"x\"}}\nproxy https://me:{PASSWORD}@proxy.example:3128/\n\
+         client-key-data: {}\n{KEY}\nescaped: {}\nAuthorization: Bearer {PASSWORD}\nsecret: '{SCRIPT}'\n\
+         https://a.blob.example/x?sv=1&se=2&sig={SCRIPT}\nlogged in as {PASSWORD}.\n",
+        STANDARD.encode(KEY),
+        KEY.replace('\n', "\\n"),
+    )
+}
+
+/// A `journalctl` that prints planted secrets. The real one is tested on a booted machine.
+fn fake_journal(root: &Path) -> String {
+    let folder = root.join("planted/bin");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(root.join("planted/journal"), planted()).expect("written");
+    let program = folder.join("journalctl");
+    fs::write(&program, format!("#!/bin/sh\ncat {}/planted/journal\n", root.display())).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    format!("{}:{}", folder.display(), std::env::var("PATH").expect("a search path"))
+}
+
+#[test]
+fn support_bundle_contains_no_secret() {
+    let folder = folder();
+    let root = folder.path();
+    image(root);
+    private_file(root, "credentials/join", TOKEN);
+    let part = format!("--b\nContent-Type: {}\n\n{TOKEN}\n", kiln_node_config::media::CREDENTIAL);
+    let parts = json!({
+        "credentialFrom": {"kind": "customData", "name": ""},
+        "files": [{"path": "/etc/app.conf", "content": "in a file of the document: ordinary"}],
+    });
+    write_media_with(root, &document(1, &parts).to_json(), &part);
+    let booted = kilnd(root, &["boot"]);
+    assert!(booted.status.success(), "{booted:?}");
+    // Secrets in everything that is collected, also where kilnd itself would never write one.
+    let generation = fs::read_dir(root.join("etc/kiln/generations")).expect("generations").next().expect("one");
+    let generation = generation.expect("an entry").path();
+    let name = generation.file_name().expect("a name").to_string_lossy().into_owned();
+    let json = json!({"failures": [planted()], "password": PASSWORD, "content": SCRIPT, "nested": {"token": TOKEN}})
+        .to_string();
+    let mut expected = Vec::new();
+    for (file, path, content) in [
+        ("status.json", "run/kiln/status.json", &json),
+        ("boot.json", "run/kiln/boot.json", &json),
+        ("failure.json", "run/kiln/failure.json", &json),
+        ("requests.json", "var/lib/kiln/requests.json", &json),
+        ("settings.json", "etc/kiln/kilnd.json", &json),
+        ("ancestry.log", "var/lib/kiln/ancestry.log", &planted()),
+        ("os-release", "etc/os-release", &planted()),
+        ("units/kubelet.service", "usr/lib/systemd/system/kubelet.service", &format!("[Service]\n{}", planted())),
+        ("units/containerd.service", "usr/lib/systemd/system/containerd.service", &planted()),
+    ] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        fs::write(path, content).expect("written");
+        expected.push(file.to_owned());
+    }
+    for file in ["kubelet.env", "kubelet.json", "containerd.toml", "manifest.json", "config.json"] {
+        fs::write(generation.join(file), &json).expect("written");
+        let collected = ["manifest.json", "config.json"].contains(&file);
+        expected.push(if collected { format!("generations/{name}/{file}") } else { format!("current/{file}") });
+    }
+    let out = root.join("planted/bundle.tar");
+    let mut command = kilnd_on(root);
+    let output =
+        command.args(["support", "--out"]).arg(&out).env("PATH", fake_journal(root)).output().expect("kilnd runs");
+    assert!(output.status.success(), "{output:?}");
+    assert_clean("standard output", &output.stdout);
+    assert_clean("standard error", &output.stderr);
+    assert_eq!(fs::metadata(&out).expect("a bundle").permissions().mode() & 0o777, 0o600);
+    let bytes = fs::read(&out).expect("a bundle");
+    let files = untar(&bytes);
+    expected.extend(["kubelet.service", "kiln-config.service"].map(|unit| format!("journal/{unit}.log")));
+    for name in expected {
+        let content =
+            files.get(&format!("kilnd-support/{name}")).unwrap_or_else(|| panic!("no {name}: {:?}", files.keys()));
+        assert!(String::from_utf8_lossy(content).contains("***"), "{name} was not collected with its secrets removed");
+    }
+    for (name, content) in &files {
+        assert_clean(name, content);
+    }
+    assert_clean("the bundle", &bytes);
+    for name in ["versions.json", "check-image.json", "index.json", "state.json"] {
+        assert!(files.contains_key(&format!("kilnd-support/{name}")), "{name}: {:?}", files.keys());
+    }
+    // An existing file is not overwritten.
+    let again = kilnd(root, &["support", "--out", &out.display().to_string()]);
+    assert_eq!(again.status.code(), Some(1), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already exists"), "{again:?}");
+}
+
+#[test]
+fn support_bundle_is_bounded() {
+    let folder = folder();
+    let root = folder.path();
+    image(root);
+    fs::create_dir_all(root.join("var/lib/kiln")).expect("folders");
+    fs::write(root.join("var/lib/kiln/ancestry.log"), "a line of a log\n".repeat(1 << 18)).expect("written");
+    let out = root.join("bundle.tar");
+    let output = kilnd(root, &["support", "--out", &out.display().to_string(), "--output", "json"]);
+    assert!(output.status.success(), "{output:?}");
+    let files = untar(&fs::read(&out).expect("a bundle"));
+    assert_eq!(files["kilnd-support/ancestry.log"].len(), 2 << 20);
+    let index: serde_json::Value = serde_json::from_slice(&files["kilnd-support/index.json"]).expect("JSON");
+    let entry = index["files"].as_array().expect("a list").iter().find(|file| file["name"] == "ancestry.log");
+    assert_eq!(entry.expect("an entry")["isTruncated"], true);
+    assert!(
+        index["missing"].as_array().is_some_and(|missing| missing.iter().any(|one| one["name"] == "boot.txt")),
+        "{index}"
+    );
 }

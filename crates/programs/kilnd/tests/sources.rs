@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use kiln_types::SecretBytes;
-use kilnd::sources::{self, Endpoints, Imds, Rules, Source, Wait, find, report_ready};
+use kilnd::sources::{self, Endpoints, Health, Imds, Rules, Source, Wait, find, report};
 use scripted_host::{Answer, Host, VirtualClock};
 
 const DOCUMENT: &str = r#"{"apiVersion":"kiln.dev/v1alpha1","kind":"NodeConfig"}"#;
@@ -124,13 +124,15 @@ fn oversized_and_non_json_responses_are_errors() {
 #[test]
 fn ready_report_is_retried_until_it_is_accepted() {
     testkit::private().inside(|| {
-        let host = Host::new(|_, count| if count < 3 { status(503) } else { ok("") });
-        report_ready(&host.endpoints(), Rules::WIRE, &VirtualClock::default(), 1).expect("accepted");
+        let goal =
+            "<GoalState><Incarnation>1</Incarnation><ContainerId>c</ContainerId><InstanceId>i</InstanceId></GoalState>";
+        let host = Host::new(move |_, count| if count < 3 { status(503) } else { ok(goal) });
+        report(&host.endpoints(), &Health::Ready, Rules::WIRE, &VirtualClock::default(), 1).expect("accepted");
         let request = host.requests();
-        assert_eq!(request.len(), 3);
-        assert_eq!(request[2].line, "POST /provisioning/health HTTP/1.1");
-        assert_eq!(request[2].body, r#"{"state":"Ready"}"#);
-        assert!(request[2].head.contains("content-type: application/json"), "{}", request[2].head);
+        assert_eq!(request.len(), 4, "{request:?}");
+        assert_eq!(request[2].line, "GET /machine/?comp=goalstate HTTP/1.1");
+        assert_eq!(request[3].line, "POST /machine/?comp=health HTTP/1.1");
+        assert!(request[3].body.contains("<State>Ready</State>"), "{}", request[3].body);
     });
 }
 

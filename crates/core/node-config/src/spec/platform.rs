@@ -13,7 +13,7 @@ document! {
         grow_root: Option<bool> = None,
         /// Temporary disk of the machine.
         temporary_disk: TemporaryDisk,
-        /// Reports to the platform that provisioning has finished. Use it if no other agent in the image does.
+        /// Reports to the platform that provisioning has finished. If not set, kilnd reports on Azure if no other agent in the image does.
         report_ready: Option<bool> = None,
     }
 }

@@ -44,8 +44,8 @@ pub struct Desired {
     pub accounts: Vec<Account>,
     pub deferred: Vec<Deferred>,
     pub kernel_arguments: Vec<String>,
-    /// Whether kilnd reports to the wire server that the machine has started.
-    pub report_ready: bool,
+    /// Whether kilnd reports to the wire server that the machine is provisioned; none if it depends on the image.
+    pub report_ready: Option<bool>,
     pub joined: bool,
     /// Fields that this version does not know. They are kept and have no effect.
     pub unknown: Vec<String>,

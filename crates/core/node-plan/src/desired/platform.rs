@@ -32,7 +32,7 @@ const SHELL: &str = "/bin/bash";
 pub(super) fn render(draft: &mut Draft<'_>) {
     let platform = &draft.spec.platform;
     draft.desired.host_name = Some(platform.host_name.clone()).filter(|name| !name.is_empty());
-    draft.desired.report_ready = platform.report_ready.unwrap_or(false);
+    draft.desired.report_ready = platform.report_ready;
     for user in &platform.users {
         let mut groups = user.groups.clone();
         groups.sort();

@@ -25,6 +25,7 @@ use crate::apply::{self, load_state, prune, services, store};
 use crate::identity;
 use crate::node::Node;
 use crate::os::{self, Durability, Generations, Lock, notify, priority};
+use crate::provisioning;
 use crate::sources::{self, FoundDocument, NoDocument, Rules, VmId};
 use crate::status::{Outcome, Status};
 use early_network::EarlyNetwork;
@@ -50,6 +51,28 @@ pub enum BootError {
     Clone { recorded: String, machine: String },
     #[error("cannot determine whether this disk was cloned: the VM id is unreadable")]
     Unknown(#[source] sources::Error),
+}
+
+impl BootError {
+    /// Whether the machine needs another document or another image. Other causes may pass.
+    pub fn is_final(&self) -> bool {
+        let is_final = |error: &apply::Error| {
+            matches!(
+                error,
+                apply::Error::Incompatible(_)
+                    | apply::Error::Image(_)
+                    | apply::Error::BadCredential { .. }
+                    | apply::Error::CredentialExposed { .. }
+                    | apply::Error::CredentialOwner { .. }
+                    | apply::Error::NoCredential { .. }
+            )
+        };
+        match self {
+            Self::Rejected { .. } | Self::Clone { .. } => true,
+            Self::Apply(error) => is_final(error),
+            Self::NoDocument(_) | Self::Unknown(_) => false,
+        }
+    }
 }
 
 impl From<os::Error> for BootError {
@@ -136,7 +159,8 @@ fn first_boot(node: &Node, left: &State, id: Option<&VmId>) -> Result<Status, Bo
     // Kept until the end of the boot: the platform's metadata is read over the same network.
     let network = EarlyNetwork::new(node, seed);
     let found = node.log.step("find the document", || {
-        sources::find(&node.endpoints, Rules::IMDS, &network, seed)
+        let mut announce = || provisioning::report_preprovisioned(node);
+        sources::find_announced(&node.endpoints, Rules::IMDS, &network, seed, &mut announce)
             .or_else(|error| saved_custom_data(node).ok_or(error))
     })?;
     for lookup in &found.lookups {

@@ -1,12 +1,14 @@
 //! The commands: what each prints, and its exit code.
 
+pub mod check_image;
 pub mod disable;
 pub mod enable;
 pub mod freeze;
 pub mod inspect;
 pub mod install;
-mod plan;
+pub(crate) mod plan;
 pub mod seal;
+pub mod support;
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -25,7 +27,7 @@ use crate::args::Output;
 use crate::log::{error_chain, error_hints, error_line};
 use crate::node::Node;
 use crate::status::{Outcome, Status, short};
-use crate::{boot, sources};
+use crate::{boot, provisioning, sources};
 
 /// Success, or nothing to do.
 pub const DONE: u8 = 0;
@@ -134,11 +136,21 @@ pub fn boot(node: &Node, output: Output) -> CommandResult {
         Ok(status) => CommandResult::new(DONE, output, &node.report(status)),
         Err(error) => {
             let next = "the kubelet does not start until a document is in force; systemd runs `kilnd boot` again";
+            provisioning::announce_failure(node, &failure_sentence(node, &error), error.is_final());
             let result = fail(node, "boot", output, FAILED, &error, Some(next));
             boot::retry::wait(node, &error);
             result
         }
     }
+}
+
+/// Why this machine does not become a node, in one sentence: the error, and the first thing that is wrong with the image.
+fn failure_sentence(node: &Node, error: &dyn Error) -> String {
+    let cause = error_line(error);
+    // Other roots have no boot to check.
+    let image = node.root.is_host().then(|| check_image::report(node).sentence()).flatten();
+    let image = image.map(|image| format!("; also, {image}")).unwrap_or_default();
+    format!("this machine does not become a node: {cause}{image}")
 }
 
 /// `kilnd rollback`.

@@ -13,7 +13,7 @@ use crate::status::short;
 const SHOWN: usize = 60;
 
 /// The plan as text.
-pub(super) fn to_text(candidate: &Candidate, admission: &Admission, transition: &Transition) -> String {
+pub(crate) fn to_text(candidate: &Candidate, admission: &Admission, transition: &Transition) -> String {
     let plan = &transition.plan;
     let mut text = format!("generation {} ({})", candidate.config.metadata.generation, short(&candidate.hash));
     match &transition.in_force {

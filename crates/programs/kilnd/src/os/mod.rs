@@ -7,6 +7,7 @@ mod accounts;
 mod address;
 mod broadcast;
 pub mod clock;
+pub mod console;
 pub mod drivers;
 mod error;
 mod generations;

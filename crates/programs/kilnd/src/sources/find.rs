@@ -95,12 +95,24 @@ fn summary(lookups: &[Lookup]) -> String {
 ///
 /// A preprovisioned machine has placeholders on its provisioning media. It waits here, without a limit, until Azure assigns it.
 pub fn find(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, seed: u64) -> Result<FoundDocument, NoDocument> {
+    find_announced(endpoints, rules, wait, seed, &mut || true)
+}
+
+/// The same. Before each poll of a preprovisioned machine, `announce` reports to the platform that it can be assigned, until it returns true:
+/// Azure does not assign a machine that has not reported.
+pub fn find_announced(
+    endpoints: &Endpoints,
+    rules: Rules,
+    wait: &dyn Wait,
+    seed: u64,
+    announce: &mut dyn FnMut() -> bool,
+) -> Result<FoundDocument, NoDocument> {
     let mut lookups = Vec::new();
     if let Some(decoded) = credential(endpoints, &mut lookups) {
         return Ok(FoundDocument::new(decoded, Source::SystemCredential, lookups, None));
     }
     let imds = Imds::new(&endpoints.imds, seed);
-    let mut ovf = media(endpoints, &imds, wait, &mut lookups);
+    let mut ovf = media(endpoints, &imds, wait, &mut lookups, announce);
     if let Some(decoded) = custom_data(ovf.as_ref(), &mut lookups) {
         return Ok(FoundDocument::new(decoded, Source::CustomData, lookups, ovf));
     }
@@ -110,7 +122,7 @@ pub fn find(endpoints: &Endpoints, rules: Rules, wait: &dyn Wait, seed: u64) -> 
     let mut answer = imds.user_data(first_rules, wait);
     if ovf.is_none() && !matches!(answer, Ok(Some(_))) {
         loop {
-            ovf = media(endpoints, &imds, wait, &mut Vec::new());
+            ovf = media(endpoints, &imds, wait, &mut Vec::new(), announce);
             if ovf.is_some() || wait.now().saturating_sub(started) >= MEDIA_TIMEOUT {
                 break;
             }
@@ -162,7 +174,13 @@ fn credential(endpoints: &Endpoints, lookups: &mut Vec<Lookup>) -> Option<Decode
 }
 
 /// The content of the provisioning media, once Azure has replaced the placeholder.
-fn media(endpoints: &Endpoints, imds: &Imds, wait: &dyn Wait, lookups: &mut Vec<Lookup>) -> Option<OvfEnv> {
+fn media(
+    endpoints: &Endpoints,
+    imds: &Imds,
+    wait: &dyn Wait,
+    lookups: &mut Vec<Lookup>,
+    announce: &mut dyn FnMut() -> bool,
+) -> Option<OvfEnv> {
     let read = |lookups: &mut Vec<Lookup>| match ovf_env(endpoints) {
         Ok(found) => found,
         Err(error) => {
@@ -176,7 +194,9 @@ fn media(endpoints: &Endpoints, imds: &Imds, wait: &dyn Wait, lookups: &mut Vec<
     }
     let result = "placeholder: the machine is preprovisioned and waited for its assignment".to_owned();
     lookups.push(Lookup { source: Source::CustomData, result });
+    let mut is_announced = false;
     loop {
+        is_announced = is_announced || announce();
         match imds.reprovision(Rules::IMDS.once(), wait) {
             Ok(ovf) if !ovf.preprovisioned => return Some(ovf),
             // Not assigned yet.

@@ -5,7 +5,7 @@ use std::fmt;
 use kiln_types::SecretBytes;
 use roxmltree::{Document, Node};
 
-/// The content of `ovf-env.xml`. The password is not read.
+/// The content of `ovf-env.xml`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OvfEnv {
     /// The admin user.
@@ -15,6 +15,8 @@ pub struct OvfEnv {
     pub ssh_keys: Vec<String>,
     /// Custom data in base64. It may contain secrets.
     pub custom_data: Option<SecretBytes>,
+    /// The password of the admin user. kilnd does not set it; it is only read to keep it out of logs and reports.
+    pub password: Option<SecretBytes>,
     /// The machine is preprovisioned and all other values are placeholders.
     pub preprovisioned: bool,
 }
@@ -49,6 +51,7 @@ impl OvfEnv {
             host_name: value(set, "HostName"),
             ssh_keys: keys.filter_map(|key| value(key, "Value")).collect(),
             custom_data: value(set, "CustomData").map(SecretBytes::new),
+            password: value(set, "UserPassword").map(SecretBytes::new),
             preprovisioned: flag || kind.is_some(),
         })
     }
@@ -61,6 +64,7 @@ impl fmt::Debug for OvfEnv {
             .field("host_name", &self.host_name)
             .field("ssh_keys", &self.ssh_keys.len())
             .field("custom_data", &self.custom_data.as_ref().map(|_| "***"))
+            .field("password", &self.password.as_ref().map(|_| "***"))
             .field("preprovisioned", &self.preprovisioned)
             .finish()
     }

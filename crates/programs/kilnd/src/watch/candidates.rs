@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use crate::apiserver::Severity;
-use crate::os::{self, Durability};
-use crate::sources::{Rules, Wait as _, report_ready};
+use crate::os;
+use crate::sources::{Rules, Wait as _};
 use kiln_node_config::Effect;
-use kiln_node_plan::DesiredFile;
 use kiln_node_plan::{Admission, PlanAction, Request};
 
 use super::Watch;
@@ -15,16 +14,14 @@ use super::gates;
 use super::schedule::Timing;
 use crate::apply::candidate::Candidate;
 use crate::apply::{self, ApplyError, Consent};
-use crate::boot::kind::BootKind;
 use crate::log::error_line;
+use crate::provisioning;
 use crate::status::Outcome;
 
 /// The source, as the status shows it.
 const SOURCE: &str = "user data";
 /// Time limit of a request. The loop has other tasks; the next poll tries again.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Exists after kilnd reported to the wire server that the machine has started.
-const REPORTED: &str = "/run/kiln/reported";
 
 impl Watch<'_> {
     /// Polls the source whose document can change while the machine runs.
@@ -207,26 +204,11 @@ impl Watch<'_> {
         }
     }
 
-    /// Reports to the wire server that the machine has started, if `spec.platform.reportReady` is set. Once per first boot.
+    /// Reports to the wire server that the machine is provisioned, if no other agent does. Once per first boot.
     pub(super) fn report_ready(&mut self) {
-        let wanted = self.in_force.as_ref().is_some_and(|(_, config)| config.spec.platform.report_ready == Some(true));
-        if !wanted || self.reported_ready {
-            return;
-        }
-        let again = self.node.boot().ok().flatten().is_some_and(|boot| boot.kind == BootKind::Again);
-        if again || self.node.root.kind(REPORTED).ok().flatten().is_some() {
-            self.reported_ready = true;
-            return;
-        }
-        let rules = Rules { deadline: TIMEOUT, ..Rules::WIRE };
-        match report_ready(&self.node.endpoints, rules, &self.node.wait, 0) {
-            Ok(()) => {
-                self.node.log.info("reported to the wire server that the machine has started");
-                self.reported_ready = true;
-                // If this fails, a restart of kilnd reports again, which is harmless.
-                let _ = self.node.root.write_all(&[DesiredFile::new(REPORTED, b"", 0o600)], Durability::Later);
-            }
-            Err(error) => self.node.log.info(&format!("cannot report to the wire server: {}", error_line(&error))),
-        }
+        let Some((_, config)) = self.in_force.as_ref().filter(|_| !self.reported_ready) else { return };
+        let has_to =
+            provisioning::is_due(self.node) && provisioning::is_reporter(self.node, config.spec.platform.report_ready);
+        self.reported_ready = !has_to || provisioning::report_ready(self.node);
     }
 }

@@ -34,7 +34,9 @@ use crate::apply::rollback;
 use crate::apply::{deferred, join_tokens, services, store};
 use crate::apply::{load_state, switch_to};
 use crate::boot::kind::BootKind;
+use crate::commands::check_image;
 use crate::node::Node;
+use crate::provisioning;
 use crate::status::{Outcome, Status};
 use cluster::{CHECK, Cluster};
 use condition::{CandidateOutcome, condition};
@@ -54,6 +56,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Pause before failed deferred work is tried again. A person usually has to fix the cause.
 const RETRY: Duration = Duration::from_mins(1);
+/// How long gates fail before the image is checked. A kubelet that works passes in less.
+const IMAGE_CHECK: Duration = Duration::from_secs(45);
 
 /// The content of [`REQUESTS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -101,6 +105,9 @@ struct Watch<'n> {
     /// The folder of the generation after which the join tokens were removed.
     without_tokens: Option<String>,
     reported_ready: bool,
+    /// When a gate failed first, and whether the image was checked because of it.
+    failing_since: Option<Duration>,
+    has_checked_image: bool,
     /// Whether missing host keys were generated.
     has_host_keys: bool,
     last_poll_error: Option<String>,
@@ -162,6 +169,8 @@ impl<'n> Watch<'n> {
             finish_at: Duration::ZERO,
             without_tokens: None,
             reported_ready: false,
+            failing_since: None,
+            has_checked_image: false,
             has_host_keys: false,
             last_poll_error: None,
         };
@@ -343,12 +352,29 @@ impl<'n> Watch<'n> {
         }
         match progress {
             TrialProgress::Running => {
+                self.check_image(now, &checked.gates);
                 if let Some(why) = &mut self.overdue {
                     *why = failed_gates(&checked.gates);
                 }
             }
             TrialProgress::Passed => self.commit(now, &hash),
             TrialProgress::Failed(reason) => self.revert(now, &hash, &reason),
+        }
+    }
+
+    /// Checks the image once if the gates keep failing: a unit that systemd skips, or a drop-in that wins, fails without a word. A blocker is
+    /// shown on the console.
+    fn check_image(&mut self, now: Duration, results: &[(String, GateResult)]) {
+        if results.iter().all(|(_, result)| *result == GateResult::Passed) {
+            return;
+        }
+        let since = *self.failing_since.get_or_insert(now);
+        if self.has_checked_image || now.saturating_sub(since) < IMAGE_CHECK {
+            return;
+        }
+        self.has_checked_image = true;
+        if let Some(problem) = check_image::report(self.node).sentence().filter(|_| self.node.root.is_host()) {
+            provisioning::show(self.node, &format!("the node is not healthy ({}); {problem}", failed_gates(results)));
         }
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod read;
 pub(crate) mod remove;
 mod resolve;
 pub(crate) mod tree;
+mod tree_view;
 pub(crate) mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
