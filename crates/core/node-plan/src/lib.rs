@@ -23,6 +23,7 @@ pub mod layout;
 mod manifest;
 mod observed;
 mod plan;
+pub mod resolver;
 mod state;
 mod toml;
 

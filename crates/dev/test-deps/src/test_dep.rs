@@ -31,6 +31,9 @@ pub enum TestDep {
     NodeRoot,
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
     CloudRoot,
+    /// A Debian root with the agents and package managers of the images that people use: cloud-init, waagent, netplan, systemd-resolved,
+    /// unattended-upgrades, rpm, and the labels of an SELinux policy.
+    ImageRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
@@ -105,6 +108,15 @@ pub enum Recipe {
         /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
+    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default SELinux policy. A variant of its own, so that the keys of the
+    /// other roots do not change.
+    LabelledDebianRoot {
+        suite: &'static str,
+        /// Packages in addition to the variant `minbase`. They contain `policycoreutils` and the policy.
+        packages: &'static [&'static str],
+        /// Units to disable.
+        disabled: &'static [&'static str],
+    },
 }
 
 /// The last minor version whose kubelet runs on cgroup v1 by default. Many CI machines and containers still have cgroup v1.
@@ -172,6 +184,33 @@ const CLOUD_PACKAGES: &[&str] = &[
     "udev",
 ];
 
+/// The packages of machines that look like the images people use. Both families are in one root, because a second one would cost two more
+/// minutes of a cold run; tests switch off what a family does not have. `python3-cffi-backend` is here as in [`CLOUD_PACKAGES`].
+const IMAGE_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "cloud-init",
+    "containerd",
+    "curl",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "netbase",
+    "netplan.io",
+    "openssh-server",
+    "policycoreutils",
+    "python3-cffi-backend",
+    "rpm",
+    "runc",
+    "selinux-policy-default",
+    "strace",
+    "systemd-container",
+    "systemd-resolved",
+    "systemd-sysv",
+    "udev",
+    "unattended-upgrades",
+    "waagent",
+];
+
 /// Programs that boot machines and create their disks.
 const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
@@ -195,7 +234,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -209,6 +248,7 @@ impl TestDep {
         Self::Chromium,
         Self::NodeRoot,
         Self::CloudRoot,
+        Self::ImageRoot,
         Self::Umoci,
         Self::BenchTools,
         Self::BenchRoot,
@@ -231,6 +271,7 @@ impl TestDep {
             Self::Chromium => "chromium",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
+            Self::ImageRoot => "image-root",
             Self::Umoci => "umoci",
             Self::BenchTools => "bench-tools",
             Self::BenchRoot => "bench-root",
@@ -254,6 +295,9 @@ impl TestDep {
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
+            Self::ImageRoot => {
+                "a Debian root with cloud-init, waagent, netplan, rpm and SELinux labels, for systemd-nspawn"
+            }
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
             Self::BenchTools => "QEMU and disk tools in a Debian root",
             Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
@@ -276,7 +320,8 @@ impl TestDep {
             | Self::SystemdAnalyze
             | Self::Chromium
             | Self::NodeRoot
-            | Self::CloudRoot => Tier::Default,
+            | Self::CloudRoot
+            | Self::ImageRoot => Tier::Default,
             Self::Umoci | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
@@ -369,6 +414,9 @@ impl TestDep {
             Self::CloudRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: CLOUD_PACKAGES, disabled: NODE_DISABLED }
             }
+            Self::ImageRoot => {
+                Recipe::LabelledDebianRoot { suite: "bookworm", packages: IMAGE_PACKAGES, disabled: NODE_DISABLED }
+            }
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
@@ -396,6 +444,7 @@ impl TestDep {
             Self::Chromium => "bin/chromium-headless-shell",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
+            Self::ImageRoot => "root/usr/bin/systemd-nspawn",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
@@ -485,7 +534,7 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, umoci, \
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, chromium, node-root, cloud-root, image-root, umoci, \
                      bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }

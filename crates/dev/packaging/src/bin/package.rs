@@ -130,7 +130,7 @@ mod tests {
         let expected = [("multi-user.target", "../a.service"), ("sysinit.target", "../a.service")];
         let expected = expected.map(|(target, to)| (format!("{UNITS}/{target}.wants/a.service"), to.to_owned()));
         assert_eq!(links, expected);
-        assert_eq!(wanted_by("kubelet.service.d/10-kiln.conf", "[Unit]\nAfter=x\n"), []);
+        assert_eq!(wanted_by("kubelet.service.d/zz-kiln.conf", "[Unit]\nAfter=x\n"), []);
     }
 
     #[test]

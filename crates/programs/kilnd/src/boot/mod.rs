@@ -6,11 +6,12 @@
 //! boot has to open the gate again. A restart of `kiln-config.service` does not close it.
 //!
 //! [`kind`] is what `kilnd identity` decided about this boot, [`early_network`] lets a first boot reach the metadata service before the
-//! image's network is up, and [`platform`] fills in the host name and the first account if the document leaves them to the platform.
+//! image's network is up, [`programs`] checks that the image's own drop-ins do not win over kiln's, and [`platform`] fills in the host name and the first account if the document leaves them to the platform.
 
 pub mod early_network;
 pub mod kind;
 pub mod platform;
+pub mod programs;
 
 use kiln_node_config::spec::CredentialKind;
 use kiln_node_plan::layout::{CUSTOM_DATA, LOCK, READY, VM_ID};
@@ -27,6 +28,7 @@ use crate::status::{Outcome, Status};
 use early_network::EarlyNetwork;
 use kind::BootKind;
 use platform::Platform;
+use programs::ForeignProgram;
 
 /// Why a machine did not become a node. The gate stays closed.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +47,8 @@ pub enum BootError {
         "this disk was cloned from machine {recorded}, and its identity was not reset on this machine ({machine})\nhint: run `kilnd identity`, or enable `kiln-identity.service`"
     )]
     Clone { recorded: String, machine: String },
+    #[error(transparent)]
+    ForeignProgram(#[from] ForeignProgram),
     #[error("cannot determine whether this disk was cloned: the VM id is unreadable")]
     Unknown(#[source] sources::Error),
 }
@@ -201,8 +205,10 @@ fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), Boo
     Ok(())
 }
 
-/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already.
+/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already. The gate stays closed if kubelet or containerd
+/// would not run with the configuration that is in force now.
 fn open_gate(node: &Node) -> Result<(), BootError> {
+    programs::check(node)?;
     node.root.write_all(&[DesiredFile::new(READY, b"", 0o644)], Durability::Later)?;
     if let Err(error) = notify::notify("READY=1\nSTATUS=the configuration is in force") {
         node.log.warn(format!("cannot notify systemd: {error}"));

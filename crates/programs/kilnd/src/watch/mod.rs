@@ -6,6 +6,7 @@
 //! kilnd can be restarted at any time.
 
 mod candidates;
+mod cloud_init;
 mod cluster;
 mod condition;
 mod gates;
@@ -34,6 +35,7 @@ use crate::apply::{load_state, switch_to};
 use crate::boot::kind::BootKind;
 use crate::node::Node;
 use crate::status::{Outcome, Status};
+use cloud_init::CloudInit;
 use cluster::{CHECK, Cluster};
 use condition::{CandidateOutcome, condition};
 use gates::Heartbeat;
@@ -90,6 +92,7 @@ struct Watch<'n> {
     finished: Option<String>,
     /// When failed deferred steps are tried again.
     finish_at: Duration,
+    cloud_init: CloudInit,
     reported_ready: bool,
     /// Whether missing host keys were generated.
     has_host_keys: bool,
@@ -147,6 +150,7 @@ impl<'n> Watch<'n> {
             overdue: None,
             finished: None,
             finish_at: Duration::ZERO,
+            cloud_init: CloudInit::observe(&node.root),
             reported_ready: false,
             has_host_keys: false,
             last_poll_error: None,
@@ -193,6 +197,9 @@ impl<'n> Watch<'n> {
             self.schedule.sync_now(now);
         }
         self.record_requests(generation);
+        if self.cloud_init.has_ended(&self.node.root) {
+            self.finished = None;
+        }
         if self.finished.as_ref() != Some(&generation.folder) && now >= self.finish_at {
             self.finish(state, generation, now);
         }
