@@ -51,7 +51,7 @@ fn check_service(
     service: &LoadedService,
     sets_exec_start: impl Fn(&str) -> bool,
 ) -> Result<(), ForeignProgram> {
-    // A machine may have no runtime of its own, and a kubelet that its image starts by other means.
+    // Not every machine has both services.
     if service.load != "loaded" || service.programs == [expected] {
         return Ok(());
     }

@@ -56,14 +56,18 @@ fn document_is_found_in_the_copy_of_media_that_waagent_ejected() {
     let node = Node::new(Kind::UbuntuLike, "ejected");
     let token = format!("{}.{}", TOKEN.0, TOKEN.1);
     let media = ovf_env_with_credential(&node.name, &node.document(1), &token);
-    node.machine.hardware("media/ovf-env.xml", media);
+    // waagent requires an account.
+    let account =
+        "<wa:UserName>azureuser</wa:UserName><wa:UserPassword>planted-password</wa:UserPassword><wa:HostName>";
+    node.machine.hardware("media/ovf-env.xml", media.replace("<wa:HostName>", account));
     node.machine.write("/usr/local/sbin/copy-media", COPY_MEDIA.as_bytes(), 0o755);
     node.machine.write("/etc/systemd/system/copy-media.service", COPY_UNIT.as_bytes(), 0o644);
     let wants = "/etc/systemd/system/sysinit.target.wants/copy-media.service";
     node.machine.link(wants, "/etc/systemd/system/copy-media.service");
     let node = node.boot();
     node.assert_joined(1);
-    assert!(node.machine.exists("/var/lib/waagent/ovf-env.xml"));
+    let copy = node.machine.read("/var/lib/waagent/ovf-env.xml").unwrap_or_default();
+    assert!(copy.contains("CustomData") && !copy.contains("planted-password"), "waagent's copy");
 }
 
 /// cloud-init's module for `/etc/hosts`, moved to its last stage: it then always writes after kilnd.

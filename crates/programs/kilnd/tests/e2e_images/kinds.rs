@@ -101,7 +101,7 @@ impl Kind {
         (self == Self::UbuntuLike).then_some("/run/systemd/resolve/resolv.conf")
     }
 
-    /// What the image builder's machine, or the first boot of an earlier machine, left on the disk. `address` is the MAC address of the link.
+    /// Adds the files that the image builder, or an earlier machine, left on the disk. `address` is the MAC address of the link.
     #[track_caller]
     pub(crate) fn prepare(self, machine: &Machine, address: &str) {
         match self {

@@ -9,6 +9,7 @@ mod cluster;
 mod drop_ins;
 mod guide;
 mod kinds;
+mod labels;
 mod node;
 mod units;
 
@@ -88,5 +89,5 @@ fn node_from_media_joins_reboots_changes_and_its_clones_join(kind: Kind) {
     let mut ids: Vec<_> = nodes.iter().map(|node| node.object()["metadata"]["uid"].to_string()).collect();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), nodes.len(), "each machine has a Node object of its own");
+    assert_eq!(ids.len(), nodes.len(), "each machine has its own Node object");
 }

@@ -106,8 +106,11 @@ impl Node {
             let line = format!("tr '\\0' ' ' </proc/$(systemctl show --value -p MainPID {unit})/cmdline");
             let line = self.machine.shell(&line).stdout;
             assert!(line.starts_with("/etc/kiln/current/") && line.contains(argument), "{unit}: {line}");
-            let gate = self.machine.property(unit, "Conditions");
-            assert!(gate.contains("ConditionPathExists") && gate.contains("/run/kiln/ready"), "{unit}: {gate}");
+            let object = format!("/org/freedesktop/systemd1/unit/{}", unit.replace('.', "_2e"));
+            let (service, interface) = ("org.freedesktop.systemd1", "org.freedesktop.systemd1.Unit");
+            let conditions = self.machine.run(&["busctl", "get-property", service, &object, interface, "Conditions"]);
+            let gate = r#"a(sbbsi) 1 "ConditionPathExists" false false "/run/kiln/ready" 1"#;
+            assert_eq!(conditions.stdout.trim(), gate, "{unit} has the gate and no condition of the image");
         }
     }
 
