@@ -24,7 +24,8 @@ pub struct Image {
     pub exec_plugins: BTreeMap<String, ExecPlugin>,
     /// `systemd-timesyncd.service`, `chrony.service`, `chronyd.service`.
     pub time_service: String,
-    /// The resolver configuration for pods, if it is not `/etc/resolv.conf`.
+    /// The resolver configuration for pods. Empty means the one that systemd-resolved uses if `/etc/resolv.conf` names its stub, else
+    /// `/etc/resolv.conf`.
     pub resolv_conf: String,
     /// The folder for additional certificates.
     pub certificates: String,

@@ -26,6 +26,7 @@ pub mod layout;
 mod manifest;
 mod observed;
 mod plan;
+pub mod resolver;
 pub mod selinux;
 mod state;
 mod toml;

@@ -37,8 +37,9 @@ pub enum TestDep {
     NodeRoot,
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
     CloudRoot,
-    /// A Debian root with an SELinux policy, and with the tools that label files by it.
-    SelinuxRoot,
+    /// A Debian root with the agents and package managers of the images that people use: cloud-init, waagent, netplan, systemd-resolved,
+    /// unattended-upgrades, rpm, and the labels of an SELinux policy.
+    ImageRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
@@ -113,6 +114,15 @@ pub enum Recipe {
         /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
+    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default SELinux policy. A variant of its own, so that the keys of the
+    /// other roots do not change.
+    LabelledDebianRoot {
+        suite: &'static str,
+        /// Packages in addition to the variant `minbase`. They contain `policycoreutils` and the policy.
+        packages: &'static [&'static str],
+        /// Units to disable.
+        disabled: &'static [&'static str],
+    },
 }
 
 /// The last minor version whose kubelet runs on cgroup v1 by default. Many CI machines and containers still have cgroup v1.
@@ -180,8 +190,33 @@ const CLOUD_PACKAGES: &[&str] = &[
     "udev",
 ];
 
-/// The reference policy, `setfiles` and `matchpathcon`.
-const SELINUX_PACKAGES: &[&str] = &["policycoreutils", "selinux-policy-default", "selinux-utils"];
+/// The packages of machines that look like the images people use. Both families are in one root, because a second one would cost two more
+/// minutes of a cold run; tests switch off what a family does not have. `python3-cffi-backend` is here as in [`CLOUD_PACKAGES`].
+const IMAGE_PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "cloud-init",
+    "containerd",
+    "curl",
+    "dbus",
+    "e2fsprogs",
+    "iproute2",
+    "netbase",
+    "netplan.io",
+    "openssh-server",
+    "policycoreutils",
+    "python3-cffi-backend",
+    "rpm",
+    "runc",
+    "selinux-policy-default",
+    "selinux-utils",
+    "strace",
+    "systemd-container",
+    "systemd-resolved",
+    "systemd-sysv",
+    "udev",
+    "unattended-upgrades",
+    "waagent",
+];
 
 /// Programs that boot machines and create their disks.
 const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
@@ -222,7 +257,7 @@ impl TestDep {
         Self::Rpm,
         Self::NodeRoot,
         Self::CloudRoot,
-        Self::SelinuxRoot,
+        Self::ImageRoot,
         Self::Umoci,
         Self::CrossCompiler,
         Self::BenchTools,
@@ -249,7 +284,7 @@ impl TestDep {
             Self::CrossCompiler => "cross-compiler",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
-            Self::SelinuxRoot => "selinux-root",
+            Self::ImageRoot => "image-root",
             Self::Umoci => "umoci",
             Self::BenchTools => "bench-tools",
             Self::BenchRoot => "bench-root",
@@ -276,7 +311,9 @@ impl TestDep {
             Self::CrossCompiler => "a C compiler and linker for arm64 from Debian, for `cargo xtask dist`",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
-            Self::SelinuxRoot => "a Debian root with an SELinux policy and its tools",
+            Self::ImageRoot => {
+                "a Debian root with cloud-init, waagent, netplan, rpm and SELinux labels, for systemd-nspawn"
+            }
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
             Self::BenchTools => "QEMU and disk tools in a Debian root",
             Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
@@ -302,7 +339,7 @@ impl TestDep {
             | Self::Rpm
             | Self::NodeRoot
             | Self::CloudRoot
-            | Self::SelinuxRoot => Tier::Default,
+            | Self::ImageRoot => Tier::Default,
             Self::Umoci | Self::CrossCompiler | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
         }
     }
@@ -401,7 +438,9 @@ impl TestDep {
             Self::CloudRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: CLOUD_PACKAGES, disabled: NODE_DISABLED }
             }
-            Self::SelinuxRoot => Recipe::DebianRoot { suite: "bookworm", packages: SELINUX_PACKAGES, disabled: &[] },
+            Self::ImageRoot => {
+                Recipe::LabelledDebianRoot { suite: "bookworm", packages: IMAGE_PACKAGES, disabled: NODE_DISABLED }
+            }
             Self::BenchTools => Recipe::DebianRoot { suite: "bookworm", packages: BENCH_TOOLS, disabled: &[] },
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
@@ -432,7 +471,7 @@ impl TestDep {
             Self::CrossCompiler => "bin/aarch64-linux-gnu-gcc",
             Self::NodeRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
-            Self::SelinuxRoot => "root/usr/sbin/matchpathcon",
+            Self::ImageRoot => "root/usr/bin/systemd-nspawn",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",
@@ -523,7 +562,7 @@ mod tests {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
         let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, ntfs, chromium, rpm, node-root, cloud-root, \
-                     selinux-root, umoci, cross-compiler, bench-tools, bench-root, az";
+                     image-root, umoci, cross-compiler, bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 

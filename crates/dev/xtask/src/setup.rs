@@ -113,6 +113,10 @@ fn make(dependency: TestDep, folder: &Path, log: &Path, stop: &Stop) -> Result<(
         Recipe::DebianRoot { suite, packages, disabled } => {
             debian_root::make(&debian_root::DebianRoot { suite, packages, disabled }, folder, log, stop)
         }
+        Recipe::LabelledDebianRoot { suite, packages, disabled } => {
+            debian_root::make(&debian_root::DebianRoot { suite, packages, disabled }, folder, log, stop)?;
+            debian_root::label(folder, log, stop)
+        }
         Recipe::GoFiles { module, sum, from, to, go } => {
             let compiler = go::find(go, go, folder, log, stop)?;
             go_files::make(&go_files::GoFiles { module, sum, from, to }, &compiler, folder)?;

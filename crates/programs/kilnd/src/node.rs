@@ -42,6 +42,7 @@ impl Node {
             dmi: locations.dmi.clone().unwrap_or(default.dmi),
             cd: if locations.cd.is_empty() { default.cd } else { locations.cd.clone() },
             credentials: locations.credentials.clone().unwrap_or(default.credentials),
+            var_lib: default.var_lib,
         };
         // Set by systemd when standard error is connected to the journal.
         let levels = std::env::var_os("JOURNAL_STREAM").is_some();
@@ -94,6 +95,7 @@ fn default_endpoints(root: &Root) -> Endpoints {
         dmi: below(&default.dmi),
         cd: default.cd.iter().map(|path| below(path)).collect(),
         credentials: below(&default.credentials),
+        var_lib: below(&default.var_lib),
     }
 }
 

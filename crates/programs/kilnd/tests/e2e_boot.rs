@@ -5,6 +5,7 @@ mod booted;
 use booted::ONE;
 use booted::document::{Document, max_pods, ovf_env};
 use booted::stage::Stage;
+use booted::trace::{assert_no_child, syncs, trace, wait_for_trace};
 use serde_json::{Value, json};
 use testkit::nspawn::Machine;
 
@@ -14,39 +15,6 @@ fn provisioned(name: &str, document: &Document) -> Machine {
     machine.hardware("dmi/product_uuid", ONE);
     machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(document)));
     machine
-}
-
-/// Runs a service of kilnd under strace from the next boot on. Returns the file that will have the trace.
-fn trace(machine: &Machine, service: &str, command: &str) -> String {
-    let file = format!("/var/lib/stand-in/trace-{command}");
-    let traced = format!(
-        "[Service]\nNotifyAccess=all\nExecStart=\nExecStart=/usr/bin/strace --follow-forks --output={file} \
-         --trace=process,fsync,fdatasync,sync,syncfs,sendto,sendmsg,write,connect --string-limit=200 \
-         /usr/bin/kilnd {command} --dmi /hardware/dmi --cd /hardware/cd\n"
-    );
-    machine.write(&format!("/etc/systemd/system/{service}.d/90-trace.conf"), traced.as_bytes(), 0o644);
-    file
-}
-
-/// The trace of a service, once it has exited with 0.
-#[track_caller]
-fn wait_for_trace(machine: &Machine, file: &str) -> String {
-    machine.wait_until(&format!("{file} is complete"), |machine| {
-        machine.read(file).filter(|trace| trace.contains("+++ exited with 0 +++"))
-    })
-}
-
-#[track_caller]
-fn assert_no_child(trace: &str) {
-    let calls = |names: &[&str]| {
-        let is_call = |line: &&str| {
-            names.iter().any(|name| line.split_whitespace().nth(1).is_some_and(|call| call.starts_with(name)))
-        };
-        trace.lines().filter(is_call).map(str::to_owned).collect::<Vec<String>>()
-    };
-    assert_eq!(calls(&["execve("]).len(), 1, "{trace}");
-    let made = calls(&["fork(", "vfork(", "clone(", "clone3("]);
-    assert!(made.iter().all(|call| call.contains("CLONE_THREAD")), "{made:?}");
 }
 
 #[test]
@@ -71,12 +39,8 @@ fn first_boot_starts_no_process_reloads_nothing_and_rarely_syncs() {
     let trace = wait_for_trace(&machine, &boot);
     assert_no_child(&trace);
     let (before, after) = trace.split_once("READY=1").unwrap_or_else(|| panic!("no ready notification\n{trace}"));
-    let waits = |text: &str| {
-        let names = ["fsync(", "fdatasync(", "syncfs(", " sync("];
-        text.lines().filter(|line| names.iter().any(|name| line.contains(name))).count()
-    };
-    assert!(waits(before) <= 4, "{before}");
-    assert!(waits(after) > 0, "the files are synced after the notification\n{after}");
+    assert!(syncs(before) <= 4, "{before}");
+    assert!(syncs(after) > 0, "the files are synced after the notification\n{after}");
 
     machine.wait_for("agent.service", "active");
     assert!(machine.exists("/etc/systemd/system/systemd-journald.service.d/50-few.conf"));

@@ -44,7 +44,7 @@ const WRITTEN: [&str; 24] = [
 ];
 
 fn selinux_root() -> PathBuf {
-    let tool = testkit::require(TestDep::SelinuxRoot);
+    let tool = testkit::require(TestDep::ImageRoot);
     tool.ancestors().nth(3).expect("a root folder").to_owned()
 }
 

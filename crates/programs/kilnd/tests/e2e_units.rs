@@ -24,7 +24,7 @@ fn installed() -> Machine {
         .build();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
     let mut units = UNITS.map(str::to_owned).to_vec();
-    units.extend(["kubelet", "containerd"].map(|unit| format!("{unit}.service.d/10-kiln.conf")));
+    units.extend(["kubelet", "containerd"].map(|unit| format!("{unit}.service.d/zz-kiln.conf")));
     for unit in units {
         machine.write(&format!("/etc/systemd/system/{unit}"), &std::fs::read(folder.join(&unit)).unwrap(), 0o644);
     }

@@ -102,12 +102,12 @@ fn gate_is_a_condition_and_environment_files_are_required() {
         let found = units.iter().find(|(path, _)| path.ends_with(name));
         found.unwrap_or_else(|| panic!("no {name}")).1.clone()
     };
-    for name in ["kubelet.service.d/10-kiln.conf", "containerd.service.d/10-kiln.conf"] {
+    for name in ["kubelet.service.d/zz-kiln.conf", "containerd.service.d/zz-kiln.conf"] {
         let text = text(name);
         let has = |line: &str| text.lines().any(|known| known == line);
         assert!(has("ConditionPathExists=/run/kiln/ready") && has("After=kiln-config.service"), "{name}");
         assert!(
-            !text.lines().any(|line| line.starts_with("Requires=")),
+            text.lines().filter(|line| line.starts_with("Requires=")).all(|line| line == "Requires=sysinit.target"),
             "{name}: restarting kiln-config would restart it"
         );
         assert!(!text.contains("EnvironmentFile=-"), "{name}");
@@ -120,4 +120,71 @@ fn gate_is_a_condition_and_environment_files_are_required() {
     let pulls = ["Condition", "Requires=", "Wants="];
     assert!(!target.lines().any(|line| pulls.iter().any(|word| line.starts_with(word))), "{target}");
     assert!(text("kiln-config.service").lines().any(|line| line == "Requires=kiln-identity.service"));
+}
+
+/// The lines of a section after which a list has only the values that follow them.
+#[test]
+fn drop_ins_reset_what_the_image_sets_before_they_set_their_own() {
+    for (path, text) in units().into_iter().filter(|(path, _)| path.ends_with("zz-kiln.conf")) {
+        for (name, first) in [
+            ("ConditionPathExists", "/run/kiln/ready"),
+            ("EnvironmentFile", "/etc/kiln/current/"),
+            ("ExecStart", "/etc/kiln/current/"),
+        ] {
+            let values: Vec<&str> = assignments(&text, &[name])
+                .iter()
+                .filter_map(|line| line.split_once('='))
+                .map(|(_, value)| value)
+                .collect();
+            assert_eq!(values.first(), Some(&""), "{name} of {}", path.display());
+            assert!(values.len() > 1 && values[1..].iter().all(|value| value.starts_with(first)), "{values:?}");
+        }
+        for name in ["AssertPathExists", "ExecStartPre"] {
+            assert_eq!(assignments(&text, &[name]), [format!("{name}=")], "{}", path.display());
+        }
+    }
+}
+
+/// Drop-ins of packages, of AKS node images and of `systemctl edit` on a node.
+#[test]
+fn names_of_the_drop_ins_sort_after_those_of_images() {
+    let mut names = vec![
+        "10-kubeadm.conf",
+        "10-tlsbootstrap.conf",
+        "99-local.conf",
+        "exec_start.conf",
+        "override.conf",
+        "zz-kiln.conf",
+    ];
+    names.sort_unstable();
+    assert_eq!(names.last(), Some(&"zz-kiln.conf"));
+    let found: Vec<PathBuf> =
+        units().into_iter().map(|(path, _)| path).filter(|path| path.to_string_lossy().contains(".d/")).collect();
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|path| path.ends_with("zz-kiln.conf")), "{found:?}");
+}
+
+/// Settings that systemd 249 (Ubuntu 22.04) ignores or rejects, with the version that introduced them.
+const NEWER_THAN_249: [(&str, u32); 12] = [
+    ("ConditionCredential", 252),
+    ("ConditionMemoryPressure", 250),
+    ("DefaultStartupMemoryLow", 252),
+    ("ExitType", 250),
+    ("ExtensionDirectories", 251),
+    ("Kind", 251),
+    ("LoadCredentialEncrypted", 250),
+    ("OpenFile", 253),
+    ("RestartSteps", 254),
+    ("StartupAllowedCPUs", 250),
+    ("StartupMemoryHigh", 252),
+    ("SurviveFinalKillSignal", 255),
+];
+
+#[test]
+fn units_use_no_setting_that_systemd_249_lacks() {
+    let names: Vec<&str> = NEWER_THAN_249.iter().map(|(name, _)| *name).collect();
+    for (path, text) in units() {
+        assert_eq!(assignments(&text, &names), Vec::<&str>::new(), "{}", path.display());
+    }
+    assert_eq!(assignments("[Match]\nType=ether\nKind=!*\n", &names), ["Kind=!*"]);
 }

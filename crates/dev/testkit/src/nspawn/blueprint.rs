@@ -8,10 +8,11 @@ use kiln_machines::nspawn;
 use super::Machine;
 use crate::{TestDep, require};
 
-/// The description of a machine. Its disk starts as a copy of [`TestDep::NodeRoot`].
+/// The description of a machine. Its disk starts as a copy of [`TestDep::NodeRoot`], unless [`Blueprint::root`] names another root.
 #[derive(Debug)]
 pub struct Blueprint {
     name: String,
+    root: TestDep,
     files: Vec<(String, Vec<u8>, u32)>,
     links: Vec<(String, String)>,
     arguments: Vec<String>,
@@ -20,6 +21,8 @@ pub struct Blueprint {
     cgroups: bool,
     disk: Option<PathBuf>,
     above: Vec<PathBuf>,
+    /// The scratch folders of the donor, in the order of its blueprint.
+    donor_scratch: Option<PathBuf>,
 }
 
 /// The first unit of a machine: it replaces kernel settings, which are the host's, by files.
@@ -30,6 +33,7 @@ impl Blueprint {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            root: TestDep::NodeRoot,
             files: Vec::new(),
             links: Vec::new(),
             arguments: Vec::new(),
@@ -38,13 +42,23 @@ impl Blueprint {
             cgroups: false,
             disk: None,
             above: Vec::new(),
+            donor_scratch: None,
         }
     }
 
-    /// Starts with a copy of another machine's disk. The other machine may be running; what it writes after the copy is not in it.
+    /// Starts with a copy of another root, which has its own systemd-nspawn in `root/usr/bin`.
+    #[must_use]
+    pub fn root(mut self, root: TestDep) -> Self {
+        self.root = root;
+        self
+    }
+
+    /// Starts with a copy of another machine's disk and of its [scratch](Self::scratch) folders, which are a part of its disk for programs. Both
+    /// machines have the same scratch folders. The other machine may be running; what it writes after the copy is not in it.
     #[must_use]
     pub fn disk_of(mut self, donor: &Machine) -> Self {
         self.disk = Some(donor.disk());
+        self.donor_scratch = Some(donor.scratch());
         self
     }
 
@@ -139,7 +153,7 @@ impl Blueprint {
     #[track_caller]
     pub fn build(mut self) -> Machine {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let nspawn = require(TestDep::NodeRoot);
+        let nspawn = require(self.root);
         let root =
             nspawn.ancestors().nth(3).unwrap_or_else(|| panic!("`{}` is not in a root folder", nspawn.display()));
         for (number, path) in self.scratch.iter().enumerate() {
@@ -150,7 +164,8 @@ impl Blueprint {
         let machine = nspawn::Machine::create_layered(&name, &roots, self.disk.as_deref(), &self.arguments);
         let machine = Machine::new(machine.unwrap_or_else(|error| panic!("{name}: {error}")));
         for number in 0..self.scratch.len() {
-            machine.create_host_folder(&format!("/run/binds/{number}"));
+            let donor = self.donor_scratch.as_ref().map(|folder| folder.join(number.to_string()));
+            machine.create_scratch(number, donor.as_deref());
         }
         if !self.pretended.is_empty() || self.cgroups {
             machine.write(PRETEND, self.pretend_unit().as_bytes(), 0o644);

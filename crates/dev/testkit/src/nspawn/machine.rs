@@ -225,11 +225,23 @@ impl Machine {
         self.machine.leader()
     }
 
-    /// Creates a folder outside of the machine's disk, for `--bind`.
+    /// The folder with the scratch folders of the machine.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.machine.host_path("/run/binds")
+    }
+
+    /// Creates a folder outside of the machine's disk, for `--bind`, as a copy of a donor's if there is one.
     #[track_caller]
-    pub(super) fn create_host_folder(&self, path: &str) {
-        let path = self.machine.host_path(path);
-        fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    pub(super) fn create_scratch(&self, number: usize, donor: Option<&Path>) {
+        let path = self.scratch().join(number.to_string());
+        match donor.filter(|donor| donor.exists()) {
+            Some(donor) => {
+                let mut copy = Command::new("cp");
+                copy.arg("--archive").args([donor, &path]);
+                drop(run(copy, DEADLINE).success());
+            }
+            None => fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
+        }
     }
 }
 

@@ -52,6 +52,16 @@ pub(super) fn make(wanted: &DebianRoot, folder: &Path, log: &Path, stop: &Stop) 
     wanted.disabled.iter().try_for_each(|unit| disable(&root, unit))
 }
 
+/// Gives every file of a root the label that the default SELinux policy has for it. The kernel of the host need not know SELinux: labels are
+/// extended attributes.
+pub(super) fn label(folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
+    // setfiles reads its list of mounts from /proc, which disappears with the namespace.
+    let script = "mount -t proc proc \"$1/proc\" && exec chroot \"$1\" setfiles -F -m /etc/selinux/default/contexts/files/file_contexts /";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "label"]).arg(folder.join("root"));
+    run(at_low_priority(&command), log, stop)
+}
+
 /// The files below a root that match a pattern, whose last component may contain one `*`.
 fn matching(root: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failed> {
     let path = root.join(pattern);

@@ -83,7 +83,7 @@ pub(crate) fn create_root(folder: &Path, debian: &Path) {
         link(folder, &format!("{UNITS}/{target}.wants/{name}"), &format!("../{name}"));
     }
     for service in ["kubelet", "containerd"] {
-        let name = format!("{service}.service.d/10-kiln.conf");
+        let name = format!("{service}.service.d/zz-kiln.conf");
         file(folder, &format!("{UNITS}/{name}"), &read(&units.join(&name)), 0o644);
     }
     file(folder, "usr/lib/kiln/image.json", IMAGE.as_bytes(), 0o644);

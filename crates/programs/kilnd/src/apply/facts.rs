@@ -4,11 +4,14 @@ use crate::os::{Contents, Root, clock};
 use crate::sources::Endpoints;
 use kiln_node_config::spec::{CredentialFrom, CredentialKind};
 use kiln_node_plan::layout::{CLIENT_CERTIFICATE, IMAGE};
-use kiln_node_plan::{Credential, Facts, Image, LOCAL_NVME, check_certificate, choose_temporary_disk};
+use kiln_node_plan::resolver::{UPSTREAM, uses_stub};
+use kiln_node_plan::{Credential, Facts, FileState, Image, LOCAL_NVME, check_certificate, choose_temporary_disk};
 use kiln_types::SecretBytes;
 
 use crate::apply::Error;
 use crate::node::Node;
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Shown in error messages instead of a path.
 const CUSTOM_DATA: &str = "custom data";
@@ -25,10 +28,13 @@ pub enum KnownCredential {
 /// Gathers the facts. `from` is `spec.credentialFrom`.
 pub fn gather(node: &Node, from: &CredentialFrom, known: KnownCredential) -> Result<Facts, Error> {
     let root = &node.root;
-    let image = match root.read_if_exists(IMAGE)? {
+    let mut image = match root.read_if_exists(IMAGE)? {
         Some(bytes) => serde_json::from_slice::<Image>(&bytes).map_err(Error::Image)?,
         None => Image::default(),
     };
+    if image.resolv_conf.is_empty() && uses_stub_resolver(root)? {
+        UPSTREAM.clone_into(&mut image.resolv_conf);
+    }
     let joined = has_joined(node)?;
     let first_boot = matches!(known, KnownCredential::Given(_));
     let (given, kept) = match known {
@@ -109,6 +115,15 @@ fn private_file(root: &Root, path: &str) -> Result<SecretBytes, Error> {
         return Err(Error::CredentialOwner { path: path.to_owned(), uid });
     }
     Ok(bytes)
+}
+
+/// Whether the resolver configuration of the machine cannot be used in pods.
+fn uses_stub_resolver(root: &Root) -> Result<bool, crate::os::Error> {
+    match root.file_state(RESOLV_CONF)? {
+        FileState::Link { target } => Ok(uses_stub(Some(&target), "")),
+        FileState::File { .. } => Ok(uses_stub(None, &text(root, RESOLV_CONF)?)),
+        _ => Ok(false),
+    }
 }
 
 fn text(root: &Root, path: &str) -> Result<String, crate::os::Error> {

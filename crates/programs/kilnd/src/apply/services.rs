@@ -99,7 +99,8 @@ pub fn reload_sshd(node: &Node) -> Result<(), ServiceError> {
     Ok(())
 }
 
-fn client(node: &Node) -> Option<Systemd> {
+/// A client of the node's systemd; none below `--root`.
+pub(crate) fn client(node: &Node) -> Option<Systemd> {
     node.systemd.as_ref().map(|socket| Systemd::new(socket, TIMEOUT))
 }
 

@@ -1,5 +1,6 @@
 //! Executes the steps of a transition.
 
+use kiln_node_plan::block::compose;
 use kiln_node_plan::layout::{self, KUBELET_UNIT};
 use kiln_node_plan::{DesiredFile, FileState, Owner, Step};
 
@@ -103,7 +104,7 @@ impl Transition {
             }
             Step::WriteFile(file) => root.write_all(&[file], durability)?,
             Step::RestoreFile { path, before } => restore(root, path, before, durability)?,
-            Step::EditFile { path, text } => edit(root, path, text, durability)?,
+            Step::EditFile { path, text } => edit(root, path, self.block(path), text, durability)?,
             Step::SetKernel(setting) => match root.set_kernel(&setting.path, &setting.value) {
                 Err(error) if error.is_not_found() && setting.optional => {
                     node.log.warn(format!("the kernel has no setting `{}` yet", setting.path));
@@ -141,6 +142,13 @@ impl Transition {
     }
 }
 
+impl Transition {
+    /// The text of kiln's block in a file.
+    fn block(&self, path: &str) -> Option<&str> {
+        self.desired.blocks.iter().find(|block| block.path == path).map(|block| block.text.as_str())
+    }
+}
+
 fn file_of(step: &Step) -> Option<&DesiredFile> {
     if let Step::WriteFile(file) = step { Some(file) } else { None }
 }
@@ -170,8 +178,11 @@ fn restore(root: &Root, path: &str, before: &FileState, durability: Durability) 
     Ok(())
 }
 
-/// Rewrites a file of another program; owner and permissions stay.
-fn edit(root: &Root, path: &str, text: &str, durability: Durability) -> Result<(), os::Error> {
+/// Rewrites a file of another program; owner and permissions stay. The file is read again, because at boot other agents write such files too:
+/// a line that cloud-init added after kilnd made its plan must not get lost.
+fn edit(root: &Root, path: &str, block: Option<&str>, planned: &str, durability: Durability) -> Result<(), os::Error> {
+    let now = root.read_if_exists(path)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = block.map_or_else(|| planned.to_owned(), |block| compose(&now.unwrap_or_default(), block));
     let (mode, owner) = match root.file_state(path)? {
         FileState::File { mode, owner, .. } => (mode, owner),
         _ => (0o644, Owner::root()),

@@ -7,11 +7,12 @@
 //! live and `kilnd boot` changes nothing: a unit can be restarted at any time, by a person or by a package.
 //!
 //! [`kind`] is what `kilnd identity` decided about this boot, [`early_network`] lets a first boot reach the metadata service before the
-//! image's network is up, and [`platform`] fills in the host name and the first account if the document leaves them to the platform.
+//! image's network is up, [`programs`] checks that the image's own drop-ins do not win over kiln's, and [`platform`] fills in the host name and the first account if the document leaves them to the platform.
 
 pub mod early_network;
 pub mod kind;
 pub mod platform;
+pub mod programs;
 pub mod retry;
 
 use kiln_node_config::spec::CredentialKind;
@@ -31,6 +32,7 @@ use crate::status::{Outcome, Status};
 use early_network::EarlyNetwork;
 use kind::BootKind;
 use platform::Platform;
+use programs::ForeignProgram;
 
 /// Why a machine did not become a node. The gate stays closed.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,8 @@ pub enum BootError {
         "this disk was cloned from machine {recorded}, and its identity was not reset on this machine ({machine})\nhint: run `kilnd identity`, or enable `kiln-identity.service`"
     )]
     Clone { recorded: String, machine: String },
+    #[error(transparent)]
+    ForeignProgram(#[from] ForeignProgram),
     #[error("cannot determine whether this disk was cloned: the VM id is unreadable")]
     Unknown(#[source] sources::Error),
 }
@@ -286,8 +290,10 @@ fn notify_ready(node: &Node) {
     }
 }
 
-/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already.
+/// Opens the gate, notifies systemd, and starts the kubelet if systemd has skipped it already. The gate stays closed if kubelet or containerd
+/// would not run with the configuration that is in force now.
 fn open_gate(node: &Node) -> Result<(), BootError> {
+    programs::check(node)?;
     node.root.write_all(&[DesiredFile::new(READY, node.boot_id(), 0o644)], Durability::Later)?;
     notify_ready(node);
     // The unit has a high priority because the kubelet waits for kilnd. From here on the kubelet does not wait any more, so systemd goes

@@ -15,6 +15,8 @@ pub struct Endpoints {
     pub cd: Vec<PathBuf>,
     /// The folder of system credentials.
     pub credentials: PathBuf,
+    /// The folder in which waagent and cloud-init keep their state.
+    pub var_lib: PathBuf,
 }
 
 impl Default for Endpoints {
@@ -25,6 +27,7 @@ impl Default for Endpoints {
             dmi: PathBuf::from("/sys/class/dmi/id"),
             cd: vec![PathBuf::from("/dev/sr0"), PathBuf::from("/dev/sr1")],
             credentials: PathBuf::from("/run/credentials/@system"),
+            var_lib: PathBuf::from("/var/lib"),
         }
     }
 }

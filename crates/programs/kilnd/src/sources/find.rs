@@ -13,6 +13,7 @@ use crate::sources::endpoints::Endpoints;
 use crate::sources::error::Error;
 use crate::sources::imds::Imds;
 use crate::sources::media::ovf_env;
+use crate::sources::media_copy::ovf_env_copy;
 use crate::sources::ovf::OvfEnv;
 use crate::sources::retry::Rules;
 use crate::sources::wait::Wait;
@@ -173,7 +174,7 @@ fn credential(endpoints: &Endpoints, lookups: &mut Vec<Lookup>) -> Option<Decode
     }
 }
 
-/// The content of the provisioning media, once Azure has replaced the placeholder.
+/// The content of the provisioning media, or of an agent's copy, once Azure has replaced the placeholder.
 fn media(
     endpoints: &Endpoints,
     imds: &Imds,
@@ -181,12 +182,14 @@ fn media(
     lookups: &mut Vec<Lookup>,
     announce: &mut dyn FnMut() -> bool,
 ) -> Option<OvfEnv> {
-    let read = |lookups: &mut Vec<Lookup>| match ovf_env(endpoints) {
-        Ok(found) => found,
-        Err(error) => {
-            note(lookups, Source::CustomData, &error);
-            None
-        }
+    let read = |lookups: &mut Vec<Lookup>| {
+        let mut found = |read: Result<Option<OvfEnv>, Error>| {
+            read.unwrap_or_else(|error| {
+                note(lookups, Source::CustomData, &error);
+                None
+            })
+        };
+        found(ovf_env(endpoints)).or_else(|| found(ovf_env_copy(endpoints)))
     };
     let first = read(lookups)?;
     if !first.preprovisioned {

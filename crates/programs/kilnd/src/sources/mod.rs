@@ -15,6 +15,7 @@ mod http;
 mod imds;
 mod iso9660;
 mod media;
+mod media_copy;
 mod ovf;
 mod retry;
 mod signature;

@@ -6,6 +6,7 @@
 //! kilnd can be restarted at any time.
 
 mod candidates;
+mod cloud_init;
 mod cluster;
 mod condition;
 mod gates;
@@ -38,6 +39,7 @@ use crate::commands::check_image;
 use crate::node::Node;
 use crate::provisioning;
 use crate::status::{Outcome, Status};
+use cloud_init::CloudInit;
 use cluster::{CHECK, Cluster};
 use condition::{CandidateOutcome, condition};
 use gates::{ClusterView, Heartbeat};
@@ -104,6 +106,7 @@ struct Watch<'n> {
     finish_at: Duration,
     /// The folder of the generation after which the join tokens were removed.
     without_tokens: Option<String>,
+    cloud_init: CloudInit,
     reported_ready: bool,
     /// When a gate failed first, and whether the image was checked because of it.
     failing_since: Option<Duration>,
@@ -168,6 +171,7 @@ impl<'n> Watch<'n> {
             finished: None,
             finish_at: Duration::ZERO,
             without_tokens: None,
+            cloud_init: CloudInit::observe(&node.root),
             reported_ready: false,
             failing_since: None,
             has_checked_image: false,
@@ -214,6 +218,9 @@ impl<'n> Watch<'n> {
             self.schedule.sync_now(now);
         }
         self.record_requests(generation);
+        if self.cloud_init.has_ended(&self.node.root) {
+            self.finished = None;
+        }
         if self.finished.as_ref() != Some(&generation.folder) && now >= self.finish_at {
             self.finish(state, generation, now);
         }

@@ -42,6 +42,15 @@ impl Cloud {
         *self.user_data.lock().unwrap_or_else(PoisonError::into_inner) = Some(document.encoded());
     }
 
+    /// Accepts connections and never answers, from now on.
+    pub(crate) fn hang(&self) {
+        self.server.set(|_| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+
     /// The number of requests for any path.
     pub(crate) fn requests(&self) -> usize {
         self.server.seen().len()

@@ -12,7 +12,7 @@ use super::document::{Document, ovf_env_with_credential};
 use super::stage::Stage;
 
 /// The bootstrap token: id and secret.
-const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
+pub(crate) const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
 
 /// Kernel settings that the kubelet writes. They are masked, because the kernel is the host's.
 const SETTINGS: [&str; 6] = [
@@ -30,8 +30,6 @@ const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "none", "plugins": [{"t
 /// Resolves the API server's name, so that a NodeConfig can break it by replacing `/etc/hosts`.
 const HOSTS: &str = "127.0.0.1 localhost kubernetes\n";
 
-const IMAGE: &str = r#"{"kubelets": {"1.34.4": "/usr/bin/kubelet"}, "runtimes": {"1.6.20": "/usr/bin/containerd"}}"#;
-
 /// A control plane that only one machine can reach.
 pub(crate) struct Cluster {
     plane: Arc<ControlPlane>,
@@ -46,54 +44,13 @@ impl Cluster {
         let plane = network.within(|| ControlPlane::start(&Options::default()).map_err(std::io::Error::other));
         let plane = plane.unwrap_or_else(|error| panic!("{error}"));
         let cluster = Self { plane: Arc::new(plane), network };
-        let (id, secret) = TOKEN;
-        cluster.apply(json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-            "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
-            "stringData": {"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true"},
-        }));
-        for role in ["system:node-bootstrapper", "system:certificates.k8s.io:certificatesigningrequests:nodeclient"] {
-            let api = "rbac.authorization.k8s.io";
-            cluster.apply(json!({
-                "apiVersion": format!("{api}/v1"), "kind": "ClusterRoleBinding",
-                "metadata": {"name": format!("kiln-test-{}", role.rsplit(':').next().unwrap_or_default())},
-                "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": role},
-                "subjects": [{"apiGroup": api, "kind": "Group", "name": "system:bootstrappers"}],
-            }));
-        }
+        joining_objects().into_iter().for_each(|object| cluster.apply(object));
         cluster
     }
 
-    /// A NodeConfig for a real kubelet in a container: the cgroupfs driver, and no setting that needs privileges on the host.
+    /// A NodeConfig for a real kubelet in a container.
     pub(crate) fn document(&self, generation: u64) -> Document {
-        let port = self.plane.address().port();
-        Document::new(generation)
-            .with("/spec/cluster/endpoint", json!(format!("https://kubernetes:{port}")))
-            .with("/spec/cluster/certificateAuthority", json!(self.plane.authority()))
-            .with("/spec/credentialFrom", json!({"kind": "customData"}))
-            .with("/spec/platform/hostName", json!("node-1"))
-            .with(
-                "/spec/kubelet/configuration",
-                json!({
-                    "address": "127.0.0.1",
-                    "failSwapOn": false,
-                    "makeIPTablesUtilChains": false,
-                    // The kubelet renews its lease every quarter of this, that is every second.
-                    "nodeLeaseDurationSeconds": 4,
-                }),
-            )
-            .with(
-                "/spec/runtime",
-                json!({
-                    "systemdCgroup": false,
-                    "configuration": {
-                        "oom_score": 0,
-                        "plugins": {"io.containerd.grpc.v1.cri": {"restrict_oom_score_adj": true}},
-                    },
-                }),
-            )
-            // No gates are named, so the defaults apply: the kubelet is healthy and the node is ready.
-            .with("/spec/health", json!({"withinSeconds": 600}))
+        node_document(&self.plane, "node-1", generation)
     }
 
     /// The `ovf-env.xml` of the first boot: generation 1, and the token as a separate part.
@@ -131,18 +88,76 @@ impl Cluster {
     }
 }
 
-/// A machine with kilnd, a real containerd and a real kubelet.
+/// The objects with which nodes join by a bootstrap token, and their CSRs are approved.
+pub(crate) fn joining_objects() -> Vec<Value> {
+    let (id, secret) = TOKEN;
+    let mut objects = vec![json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
+        "stringData": {"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true"},
+    })];
+    for role in ["system:node-bootstrapper", "system:certificates.k8s.io:certificatesigningrequests:nodeclient"] {
+        let api = "rbac.authorization.k8s.io";
+        objects.push(json!({
+            "apiVersion": format!("{api}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("kiln-test-{}", role.rsplit(':').next().unwrap_or_default())},
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": api, "kind": "Group", "name": "system:bootstrappers"}],
+        }));
+    }
+    objects
+}
+
+/// A NodeConfig for a real kubelet in a container: the cgroupfs driver, and no setting that needs privileges on the host.
+pub(crate) fn node_document(plane: &ControlPlane, host_name: &str, generation: u64) -> Document {
+    let port = plane.address().port();
+    Document::new(generation)
+        .with("/spec/cluster/endpoint", json!(format!("https://kubernetes:{port}")))
+        .with("/spec/cluster/certificateAuthority", json!(plane.authority()))
+        .with("/spec/credentialFrom", json!({"kind": "customData"}))
+        .with("/spec/platform/hostName", json!(host_name))
+        .with(
+            "/spec/kubelet/configuration",
+            json!({
+                "address": "127.0.0.1",
+                "failSwapOn": false,
+                "makeIPTablesUtilChains": false,
+                // The kubelet renews its lease every quarter of this, that is every second.
+                "nodeLeaseDurationSeconds": 4,
+            }),
+        )
+        .with(
+            "/spec/runtime",
+            json!({
+                "systemdCgroup": false,
+                "configuration": {
+                    "oom_score": 0,
+                    "plugins": {"io.containerd.grpc.v1.cri": {"restrict_oom_score_adj": true}},
+                },
+            }),
+        )
+        // No gates are named, so the defaults apply: the kubelet is healthy and the node is ready.
+        .with("/spec/health", json!({"withinSeconds": 600}))
+}
+
+/// A machine with kilnd, a real containerd and a real kubelet, which has the simplest possible unit.
 pub(crate) fn real(name: &str) -> Blueprint {
+    let service = "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\n";
+    with_kubelet(name, "/usr/bin/kubelet")
+        .file("/usr/lib/systemd/system/kubelet.service", service)
+        .link("/usr/lib/systemd/system/multi-user.target.wants/kubelet.service", "../kubelet.service")
+}
+
+/// A machine with kilnd, a real containerd and the program of a real kubelet, without a unit for it.
+pub(crate) fn with_kubelet(name: &str, path: &str) -> Blueprint {
     let cache = Cache::of_user().unwrap_or_else(|error| panic!("{error}"));
     let kubelet = KubePrograms::of_user(cache).find("kubelet").unwrap_or_else(|missing| panic!("{missing}"));
     // `kubelet` may be a link to a multi-call binary.
     let kubelet = kubelet.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", kubelet.display()));
-    let service = "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\n";
+    let image = json!({"kubelets": {"1.34.4": path}, "runtimes": {"1.6.20": "/usr/bin/containerd"}});
     Stage::kilnd(name)
-        .shared(&kubelet, "/usr/bin/kubelet")
-        .file("/usr/lib/systemd/system/kubelet.service", service)
-        .link("/usr/lib/systemd/system/multi-user.target.wants/kubelet.service", "../kubelet.service")
-        .file("/usr/lib/kiln/image.json", IMAGE)
+        .shared(&kubelet, path)
+        .file("/usr/lib/kiln/image.json", image.to_string())
         .file("/etc/cni/net.d/10-none.conflist", NETWORK)
         .file("/etc/hosts", HOSTS)
         // containerd's overlay mounts cannot be nested in an overlay; the kubelet measures the underlying file system.

@@ -7,6 +7,7 @@ pub(crate) mod cluster;
 pub(crate) mod document;
 pub(crate) mod stage;
 pub(crate) mod steps;
+pub(crate) mod trace;
 
 /// VM ids of three machines.
 pub(crate) const ONE: &str = "16a52d90-3c5f-4a3e-8b57-7f2b4c6d8e90";

@@ -56,8 +56,13 @@ impl Stage {
                 .file(&format!("{UNITS}/{name}"), unit(&name))
                 .link(&format!("{UNITS}/{target}.wants/{name}"), &format!("../{name}"));
         }
-        for name in ["kiln-configured.target", "kubelet.service.d/10-kiln.conf", "containerd.service.d/10-kiln.conf"] {
-            blueprint = blueprint.file(&format!("{UNITS}/{name}"), unit(name));
+        let mut names = vec!["kiln-configured.target".to_owned()];
+        for folder in ["kubelet.service.d", "containerd.service.d"] {
+            let entries = std::fs::read_dir(units.join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+            names.extend(entries.flatten().map(|entry| format!("{folder}/{}", entry.file_name().to_string_lossy())));
+        }
+        for name in names {
+            blueprint = blueprint.file(&format!("{UNITS}/{name}"), unit(&name));
         }
         let target = "kiln-configured.target";
         blueprint.link(&format!("{UNITS}/multi-user.target.wants/{target}"), &format!("../{target}"))

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zbus::{DynamicType, OwnedObjectPath, OwnedVariant, Type};
+use zbus::{DynamicType, OwnedObjectPath, OwnedVariant, Type, Variant};
 
 use crate::os::Error;
 use wire::{Answer, Link, Message};
@@ -53,6 +53,17 @@ pub struct UnitState {
     pub stale: bool,
 }
 
+/// What systemd has loaded for a service: its unit file and all drop-ins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedService {
+    /// `loaded`, `not-found`, `masked`, …
+    pub load: String,
+    /// The programs of `ExecStart=`.
+    pub programs: Vec<String>,
+    /// In the order in which they were merged.
+    pub drop_ins: Vec<String>,
+}
+
 impl UnitState {
     /// Whether the unit is active.
     pub fn is_active(&self) -> bool {
@@ -86,6 +97,21 @@ impl Systemd {
         let is_service = Path::new(unit).extension().is_some_and(|kind| kind == "service");
         let result = if is_service { self.property(&path, SERVICE, "Result", unit)? } else { String::new() };
         Ok(UnitState { load, active, sub, conditions, result, stale })
+    }
+
+    /// What systemd has loaded for a service. A missing one has the load state `not-found`.
+    pub fn loaded_service(&mut self, unit: &str) -> Result<LoadedService, Error> {
+        let path: OwnedObjectPath = self.manager("LoadUnit", unit, &(unit,))?;
+        let load: String = self.property(&path, UNIT, "LoadState", unit)?;
+        if load != "loaded" {
+            return Ok(LoadedService { load, programs: Vec::new(), drop_ins: Vec::new() });
+        }
+        let commands: OwnedVariant = self.property(&path, SERVICE, "ExecStart", unit)?;
+        let programs = programs(&commands).ok_or_else(|| {
+            self.unreachable(io::Error::new(io::ErrorKind::InvalidData, "`ExecStart` has an unexpected type"))
+        })?;
+        let drop_ins = self.property(&path, UNIT, "DropInPaths", unit)?;
+        Ok(LoadedService { load, programs, drop_ins })
     }
 
     /// A property of a unit, of an interface such as `org.freedesktop.systemd1.Service`.
@@ -199,6 +225,19 @@ impl Systemd {
     fn unreachable(&self, source: io::Error) -> Error {
         Error::SystemdUnreachable { socket: self.socket.clone(), source }
     }
+}
+
+/// The paths of commands, which are structures that start with the path.
+fn programs(commands: &Variant<'_>) -> Option<Vec<String>> {
+    let Variant::Array(commands) = commands else { return None };
+    let path = |command: &Variant<'_>| match command {
+        Variant::Structure(fields) => match fields.fields().first()? {
+            Variant::Str(path) => Some(path.to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    commands.inner().iter().map(path).collect()
 }
 
 /// Whether systemd closed the connection.

@@ -1,0 +1,189 @@
+//! The kinds of images. Every kind has a real kubelet and containerd, and kilnd as its package installs it.
+
+use test_deps::TestDep;
+use testkit::nspawn::{Blueprint, Machine};
+
+use super::booted::cluster::with_kubelet;
+use super::units;
+
+/// The name of the machines' network link.
+pub(crate) const LINK: &str = "eth0";
+
+/// The folders of unit files: of packages, and of the administrator.
+const USR: &str = "/usr/lib/systemd/system";
+const ETC: &str = "/etc/systemd/system";
+
+/// A kind of image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// cloud-init, waagent, netplan, systemd-resolved and unattended-upgrades.
+    UbuntuLike,
+    /// The kubelet's unit and drop-in of the Kubernetes packages.
+    KubeadmLike,
+    /// The units of an AKS node image, before AKS's own script has run.
+    AksLike,
+    /// An rpm database, systemd-networkd with cloud-init's files, and SELinux labels.
+    AzureLinuxLike,
+}
+
+/// cloud-init as on Azure, except for the datasource: the one for Azure needs a DVD drive. The instance id is the VM id, and the host name
+/// is the VM's, as on Azure.
+const SEED: &str = "#!/bin/sh
+set -eu
+mkdir -p -m 700 /run/seed
+printf '#cloud-config\\n' >/run/seed/user-data
+printf 'instance-id: %s\\nlocal-hostname: %s\\n' \"$(cat /hardware/dmi/product_uuid)\" \"$(cat /hardware/host-name)\" >/run/seed/meta-data
+";
+
+const SEED_UNIT: &str = "[Unit]
+DefaultDependencies=no
+After=systemd-remount-fs.service
+Before=cloud-init-local.service
+[Service]
+Type=oneshot
+ExecStart=/usr/local/sbin/seed
+";
+
+/// waagent runs on Hyper-V only. Everything else of its unit stays.
+const ANY_HYPERVISOR: &str = "[Unit]\nConditionVirtualization=\n";
+
+/// A network that is ready at once: nothing answers DHCP in a machine's network.
+const ADDRESS: &str = "10.0.0.4/24";
+
+impl Kind {
+    /// The name in machine names.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::UbuntuLike => "ubuntu",
+            Self::KubeadmLike => "kubeadm",
+            Self::AksLike => "aks",
+            Self::AzureLinuxLike => "azl",
+        }
+    }
+
+    /// The language of the guide's `console` blocks about this kind.
+    pub(crate) fn section(self) -> &'static str {
+        match self {
+            Self::UbuntuLike => "ubuntu-like",
+            Self::KubeadmLike => "kubeadm-like",
+            Self::AksLike => "aks-like",
+            Self::AzureLinuxLike => "azure-linux-like",
+        }
+    }
+
+    /// A machine of this kind.
+    pub(crate) fn blueprint(self, name: &str) -> Blueprint {
+        match self {
+            Self::UbuntuLike => ubuntu_like(name),
+            Self::KubeadmLike => kubeadm_like(name),
+            Self::AksLike => aks_like(name),
+            Self::AzureLinuxLike => azure_linux_like(name),
+        }
+    }
+
+    /// Services of the image that run on a healthy node.
+    pub(crate) fn services(self) -> &'static [&'static str] {
+        match self {
+            Self::UbuntuLike => &[
+                "cloud-final.service",
+                "systemd-networkd.service",
+                "systemd-resolved.service",
+                "unattended-upgrades.service",
+                "walinuxagent.service",
+            ],
+            Self::KubeadmLike | Self::AksLike => &["network-online.target"],
+            Self::AzureLinuxLike => &["cloud-final.service", "systemd-networkd.service", "walinuxagent.service"],
+        }
+    }
+
+    /// The resolver configuration for pods, if it is not the kubelet's default.
+    pub(crate) fn resolv_conf(self) -> Option<&'static str> {
+        (self == Self::UbuntuLike).then_some("/run/systemd/resolve/resolv.conf")
+    }
+
+    /// Adds the files that the image builder, or an earlier machine, left on the disk. `address` is the MAC address of the link.
+    #[track_caller]
+    pub(crate) fn prepare(self, machine: &Machine, address: &str) {
+        match self {
+            Self::UbuntuLike => machine.write("/etc/netplan/50-cloud-init.yaml", NETPLAN.as_bytes(), 0o600),
+            Self::KubeadmLike | Self::AksLike => {}
+            Self::AzureLinuxLike => {
+                let path = format!("/etc/systemd/network/10-cloud-init-{LINK}.network");
+                machine.write(&path, network(address).as_bytes(), 0o644);
+                // One family has rpm, the other dpkg. kilnd reads the database, and never runs rpm.
+                machine.shell("rm -rf /var/lib/dpkg /etc/netplan; rpm --initdb");
+            }
+        }
+    }
+}
+
+/// As cloud-init writes it on Azure, with an address in place of DHCP, and without the MAC address: netplan compares it with the permanent one,
+/// which the link of a container does not have.
+const NETPLAN: &str = "network:
+    ethernets:
+        eth0:
+            addresses: [10.0.0.4/24]
+    version: 2
+";
+
+/// As cloud-init writes it on Azure Linux, with an address in place of DHCP.
+fn network(address: &str) -> String {
+    format!("[Match]\nName={LINK}\nMACAddress={address}\n\n[Network]\nAddress={ADDRESS}\n")
+}
+
+/// The parts that images of Azure have in common: cloud-init and waagent.
+fn with_agents(name: &str) -> Blueprint {
+    with_kubelet(name, "/usr/bin/kubelet")
+        .root(TestDep::ImageRoot)
+        .file(&format!("{USR}/kubelet.service"), units::KUBEADM_KUBELET)
+        .link(&format!("{ETC}/multi-user.target.wants/kubelet.service"), &format!("{USR}/kubelet.service"))
+        .link(&format!("{ETC}/multi-user.target.wants/containerd.service"), &format!("{USR}/containerd.service"))
+        .executable("/usr/local/sbin/seed", SEED)
+        .file(&format!("{USR}/seed.service"), SEED_UNIT)
+        .link(&format!("{USR}/sysinit.target.wants/seed.service"), "../seed.service")
+        .link("/var/lib/cloud/seed/nocloud", "/run/seed")
+        .file("/etc/cloud/cloud.cfg.d/90-test.cfg", "datasource_list: [NoCloud]\nnetwork: {config: disabled}\n")
+        .file(&format!("{ETC}/walinuxagent.service.d/test.conf"), ANY_HYPERVISOR)
+}
+
+fn ubuntu_like(name: &str) -> Blueprint {
+    with_agents(name)
+        .link("/etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")
+        .file("/etc/apt/apt.conf.d/20auto-upgrades", "APT::Periodic::Unattended-Upgrade \"1\";\n")
+        .link(&format!("{ETC}/timers.target.wants/apt-daily-upgrade.timer"), &format!("{USR}/apt-daily-upgrade.timer"))
+}
+
+fn kubeadm_like(name: &str) -> Blueprint {
+    with_kubelet(name, "/usr/bin/kubelet")
+        .file(&format!("{USR}/kubelet.service"), units::KUBEADM_KUBELET)
+        .file(&format!("{USR}/kubelet.service.d/10-kubeadm.conf"), units::KUBEADM_DROP_IN)
+        .link(&format!("{ETC}/multi-user.target.wants/kubelet.service"), &format!("{USR}/kubelet.service"))
+        .link(&format!("{ETC}/multi-user.target.wants/containerd.service"), &format!("{USR}/containerd.service"))
+}
+
+fn aks_like(name: &str) -> Blueprint {
+    // AKS images have several kubelets, and CSE moves one of them to `/opt/bin`.
+    with_kubelet(name, "/opt/kubelets/1.34.4/kubelet")
+        .file(&format!("{ETC}/kubelet.service"), units::AKS_KUBELET)
+        .file(&format!("{ETC}/kubelet.service.d/10-tlsbootstrap.conf"), units::AKS_TLS_BOOTSTRAP)
+        .file(&format!("{ETC}/containerd.service"), units::AKS_CONTAINERD)
+        .file(&format!("{ETC}/containerd.service.d/exec_start.conf"), units::AKS_CONTAINERD_DROP_IN)
+        .wanted_by("multi-user.target", "kubelet.service")
+        .wanted_by("multi-user.target", "containerd.service")
+}
+
+fn azure_linux_like(name: &str) -> Blueprint {
+    let release = "NAME=\"Microsoft Azure Linux\"\nID=azurelinux\nVERSION_ID=\"3.0\"\n";
+    with_agents(name)
+        .file("/usr/lib/os-release", release)
+        .file("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")
+        .file("/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=default\n")
+        .link(
+            &format!("{ETC}/multi-user.target.wants/systemd-networkd.service"),
+            &format!("{USR}/systemd-networkd.service"),
+        )
+        .link(
+            &format!("{ETC}/network-online.target.wants/systemd-networkd-wait-online.service"),
+            &format!("{USR}/systemd-networkd-wait-online.service"),
+        )
+}
