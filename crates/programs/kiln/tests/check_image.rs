@@ -32,7 +32,8 @@ fn findings_are_printed_with_fix_and_exit_code() {
     assert!(printed.contains(expected), "{printed}");
     assert!(text(&output.stderr).starts_with("error: blockers in the image: "), "{output:?}");
     let json: serde_json::Value = serde_json::from_slice(&check(folder.path(), "json").stdout).expect("JSON");
-    let ids: Vec<&str> = json["findings"].as_array().expect("a list").iter().filter_map(|one| one["id"].as_str()).collect();
+    let ids: Vec<&str> =
+        json["findings"].as_array().expect("a list").iter().filter_map(|one| one["id"].as_str()).collect();
     assert!(ids.contains(&"kubelet-environment-file") && ids.contains(&"runc-missing"), "{ids:?}");
     assert_eq!(json["purpose"], "image");
     // With the file, its finding is gone.

@@ -63,7 +63,7 @@ pub fn gather(node: &Node, from: &CredentialFrom, known: KnownCredential) -> Res
 
 /// The temporary disk. Its names are links that udev makes.
 fn temporary_disk(root: &Root) -> Option<String> {
-    let by_id = root.names(LOCAL_NVME.0).unwrap_or_default();
+    let by_id = root.text_names(LOCAL_NVME.0).unwrap_or_default();
     choose_temporary_disk(|device| root.kind(device).is_ok_and(|kind| kind.is_some()), &by_id)
 }
 

@@ -72,7 +72,7 @@ impl BootError {
             )
         };
         match self {
-            Self::Rejected { .. } | Self::Clone { .. } => true,
+            Self::Rejected { .. } | Self::Clone { .. } | Self::ForeignProgram(_) => true,
             Self::Apply(error) => is_final(error),
             Self::NoDocument(_) | Self::Unknown(_) => false,
         }

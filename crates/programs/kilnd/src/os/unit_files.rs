@@ -1,6 +1,7 @@
 //! Reads a unit with its drop-ins as systemd would load it, also below `--root`, where no systemd runs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use kiln_node_plan::unit_file::UnitFile;
 
@@ -52,7 +53,8 @@ pub fn drop_ins(root: &Root, unit: &str) -> Result<Vec<UnitFile>, Error> {
     // Drop-ins of the unit hide those of its type (`service.d`).
     for of in [unit, kind] {
         for folder in SEARCH_PATH {
-            for name in root.names(&format!("{folder}/{of}.d"))?.into_iter().filter(|name| name.ends_with(".conf")) {
+            for name in root.text_names(format!("{folder}/{of}.d"))?.into_iter().filter(|name| name.ends_with(".conf"))
+            {
                 let path = format!("{folder}/{of}.d/{name}");
                 names.entry(name).or_insert(path);
             }
@@ -67,7 +69,7 @@ pub fn drop_ins(root: &Root, unit: &str) -> Result<Vec<UnitFile>, Error> {
 
 /// A file; none if it is masked or a dangling link, which systemd ignores.
 fn read(root: &Root, path: String) -> Result<Option<UnitFile>, Error> {
-    if root.read_link(&path)?.as_deref() == Some(MASK) {
+    if root.read_link(&path)?.as_deref() == Some(Path::new(MASK)) {
         return Ok(None);
     }
     let bytes = root.read_if_exists(&path)?;

@@ -1,6 +1,8 @@
 //! The links that put the packaged units into effect. The package's own folder is not read by systemd, so that installing the package changes
 //! nothing. Links rather than copies: if the package is removed without its scripts, systemd ignores the dangling links, and no gate is left.
 
+use std::path::Path;
+
 use kiln_node_plan::layout::{PACKAGED_UNITS, UNITS};
 use kiln_node_plan::unit_file::UnitFile;
 use serde::Serialize;
@@ -31,7 +33,7 @@ pub fn packaged(root: &Root) -> Result<Vec<UnitFile>, Error> {
     for path in paths {
         if root.kind(&path)? == Some(FileKind::File) {
             let text = String::from_utf8_lossy(&root.read(&path)?).into_owned();
-            let name = path.strip_prefix(PACKAGED_UNITS).unwrap_or(&path).trim_start_matches('/').to_owned();
+            let name = path.strip_prefix(PACKAGED_UNITS).unwrap_or(&path).to_string_lossy().into_owned();
             files.push(UnitFile { path: name, text });
         }
     }
@@ -61,7 +63,11 @@ pub fn existing(root: &Root) -> Result<Vec<Link>, Error> {
     let mut all = Vec::new();
     for pattern in ["*", "*/*"] {
         for path in root.glob(&format!("{UNITS}/{pattern}"))? {
-            all.extend(root.read_link(&path)?.map(|target| Link { path, target }));
+            // A link whose name or target is not UTF-8 is not kiln's.
+            let target = root.read_link(&path)?;
+            if let (Some(path), Some(target)) = (path.to_str(), target.as_deref().and_then(Path::to_str)) {
+                all.push(Link { path: path.to_owned(), target: target.to_owned() });
+            }
         }
     }
     let folder = format!("{PACKAGED_UNITS}/");

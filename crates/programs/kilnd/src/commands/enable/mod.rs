@@ -7,6 +7,7 @@ pub mod links;
 pub mod plan;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::{ADOPTED, KUBELET_UNIT, PACKAGED_UNITS, READY};
@@ -129,7 +130,7 @@ pub fn assess(node: &Node, existing: &[Link]) -> Result<EnablePlan, EnableError>
 /// `kilnd install` creates a link to its own copy of a unit, which the package's replaces.
 fn is_install_link(root: &Root, link: &Link) -> Result<bool, os::Error> {
     let target = root.read_link(&link.path)?;
-    Ok(link.drop_in().is_none() && target.as_deref() == Some(crate::commands::install::UNIT))
+    Ok(link.drop_in().is_none() && target.as_deref() == Some(Path::new(crate::commands::install::UNIT)))
 }
 
 /// An enabled node stays as it is: its drop-ins are in effect or masked.

@@ -224,7 +224,7 @@ impl Bundle {
             self.add_file(node, &format!("generations/{name}/{DOCUMENT}"), &format!("{folder}/{DOCUMENT}"));
             self.add_file(node, &format!("generations/{name}/{MANIFEST}"), &format!("{folder}/{MANIFEST}"));
             let mut list = String::new();
-            for file in node.root.names(&folder).unwrap_or_default() {
+            for file in node.root.text_names(&folder).unwrap_or_default() {
                 let path = format!("{folder}/{file}");
                 let contents = node.root.contents_if_exists(&path).ok().flatten();
                 let (mode, size) = contents.map_or((0, 0), |contents| (contents.mode, contents.bytes.len()));
@@ -250,7 +250,7 @@ impl Bundle {
             Ok(bytes) => bytes,
             Err(error) => return self.miss(name, error_line(&error)),
         };
-        let candidate = match Candidate::read(&node.root, &bytes, &generation.source) {
+        let candidate = match Candidate::read(node, &bytes, &generation.source) {
             Ok(candidate) => candidate,
             Err(error) => return self.miss(name, error_line(&error)),
         };

@@ -64,7 +64,7 @@ impl Root {
 
     /// Deletes a folder if it is empty. Returns whether it was deleted.
     pub fn remove_empty_folder(&self, path: &str) -> Result<bool, Error> {
-        let Some((parent, name)) = self.parent_if_exists(path)? else { return Ok(false) };
+        let Some((parent, name)) = self.parent_if_exists(Path::new(path))? else { return Ok(false) };
         if self.kind(path)? != Some(FileKind::Folder) || !self.names(path)?.is_empty() {
             return Ok(false);
         }

@@ -23,7 +23,7 @@ impl Tree for Root {
     }
 
     fn link(&self, path: &str) -> Option<String> {
-        self.read_link(path).ok().flatten()
+        self.read_link(path).ok().flatten()?.into_os_string().into_string().ok()
     }
 
     fn read(&self, path: &str) -> Option<Vec<u8>> {
@@ -31,7 +31,7 @@ impl Tree for Root {
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
-        Self::names(self, folder).unwrap_or_default()
+        self.text_names(folder).unwrap_or_default()
     }
 
     fn label(&self, path: &str) -> Option<String> {
