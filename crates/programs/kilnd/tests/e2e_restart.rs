@@ -15,9 +15,9 @@ const UNITS: [&str; 4] =
 /// The gate that keeps generation 2 on trial.
 const GATE: &str = "/var/lib/stand-in/gate";
 
-/// Name, inode, mode, size and modification time of every file that kilnd may write.
+/// Name, inode, mode, size and modification time of every file that kilnd may write. The lock contains the id of the last process.
 fn tree(machine: &Machine) -> String {
-    machine.shell("find /etc /usr /home /root /var/lib/kiln /run/kiln -printf '%p %i %m %s %T@ %l\\n' | sort").stdout
+    machine.shell("find /etc /usr /home /root /var/lib/kiln /run/kiln ! -path /run/kiln/lock -printf '%p %i %m %s %T@ %l\\n' | sort").stdout
 }
 
 /// Processes and starts of the services that must not notice.
@@ -127,4 +127,22 @@ fn kubelet_that_crashes_every_twenty_seconds_is_never_confirmed() {
     });
     assert!(reason.contains("systemd restarted the kubelet"), "{reason}");
     machine.wait_until("generation 1 is in force again", |machine| (pods(machine) == Some(30)).then_some(()));
+}
+
+#[test]
+fn rejected_document_is_retried_after_growing_pauses_which_a_restart_ends() {
+    let mut machine = Stage::with_fakes("rejected").build();
+    machine.hardware("dmi/product_uuid", ONE);
+    let invalid = max_pods(1, 30).with("/spec/cluster/endpoint", json!("ftp://nowhere"));
+    machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&invalid)));
+    machine.boot();
+    let journal = machine.wait_until("the third failure", |machine| {
+        Some(machine.journal(Some("kiln-config")))
+            .filter(|text| text.contains("failed 3 times; the next attempt is in 4 s"))
+    });
+    assert_eq!(journal.matches("failed 2 times; the next attempt is in 2 s").count(), 1, "{journal}");
+    machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&max_pods(1, 30))));
+    machine.shell("systemctl restart kiln-config.service");
+    machine.wait_for("kubelet.service", "active");
+    Stage::wait_committed(&machine, 1);
 }
