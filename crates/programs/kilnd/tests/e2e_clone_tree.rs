@@ -1,6 +1,6 @@
 //! Two clones of one donor, compared file by file. The donor ran cloud-init and has the state of an Azure node with waagent, agents and pods.
 //!
-//! What is equal on both clones and was written by the donor must be on a list with a reason, what identifies a machine must differ, and no byte of
+//! Files that are equal on the donor and both clones must be on a list with a reason, files that identify a machine must differ, and no byte of
 //! the donor's identity may be anywhere on a clone.
 
 mod booted;
