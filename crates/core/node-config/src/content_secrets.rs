@@ -37,7 +37,7 @@ const SECRET_ENDINGS: [&str; 25] = [
 /// Whole key names.
 const SECRET_NAMES: [&str; 3] = ["pwd", "psk", "sas"];
 
-/// Values that stand for something else: AKS writes `msi` for a managed identity.
+/// Values that are not secrets: AKS writes `msi` for a managed identity.
 const PLACEHOLDERS: [&str; 14] = [
     "msi",
     "true",

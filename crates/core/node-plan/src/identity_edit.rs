@@ -128,9 +128,9 @@ fn section<'t>(text: &'t str, head: &str) -> Vec<&'t str> {
 }
 
 /// A text with each line replaced or dropped.
-fn rewritten(text: &str, mut line: impl FnMut(&str) -> Option<String>) -> String {
+fn rewritten(text: &str, line: impl FnMut(&str) -> Option<String>) -> String {
     text.lines()
-        .filter_map(|original| line(original))
+        .filter_map(line)
         .fold(String::with_capacity(text.len()), |text, line| text + &line + "\n")
 }
 

@@ -6,6 +6,8 @@
 //!
 //! A policy has thousands of lines, so an expression is compiled only if its fixed front fits the path.
 
+use std::collections::BTreeMap;
+
 use regex_lite::Regex;
 
 /// The configuration of SELinux: whether it is used, and which policy.
@@ -37,6 +39,10 @@ pub enum EntryKind {
 pub struct FileContexts {
     /// In the order of libselinux: expressions first, then exact paths.
     lines: Vec<Line>,
+    /// The numbers of lines whose matches all start with the same folder of the root, such as `/etc`.
+    by_stem: BTreeMap<String, Vec<usize>>,
+    /// The numbers of all other lines.
+    general: Vec<usize>,
     subs: Vec<(String, String)>,
     subs_dist: Vec<(String, String)>,
 }
@@ -55,8 +61,8 @@ struct Line {
 /// The folder of the policy in use; none if SELinux is disabled.
 pub fn policy_folder(config: &str) -> Option<String> {
     let value = |name: &str| {
-        let lines = config.lines().filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
-        lines.last().map(|value| value.trim().trim_matches('"'))
+        let mut lines = config.lines().filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
+        lines.next_back().map(|value| value.trim().trim_matches('"'))
     };
     let name = value("SELINUXTYPE").filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.'))?;
     (!value("SELINUX").is_some_and(|state| state.eq_ignore_ascii_case("disabled")))
@@ -70,7 +76,18 @@ impl FileContexts {
         let lines = texts.iter().flat_map(|text| text.lines()).filter_map(Line::parse);
         let (exact, mut lines): (Vec<Line>, Vec<Line>) = lines.partition(|line| line.is_exact);
         lines.extend(exact);
-        Self { lines, subs: pairs(lists.subs), subs_dist: pairs(lists.subs_dist) }
+        let mut all = Self { subs: pairs(lists.subs), subs_dist: pairs(lists.subs_dist), ..Self::default() };
+        for (number, line) in lines.iter().enumerate() {
+            match stem(&line.front) {
+                None => all.general.push(number),
+                Some(stem) => match all.by_stem.get_mut(stem) {
+                    Some(numbers) => numbers.push(number),
+                    None => _ = all.by_stem.insert(stem.to_owned(), vec![number]),
+                },
+            }
+        }
+        all.lines = lines;
+        all
     }
 
     /// The label of a path. None if the policy has no label for it.
@@ -78,8 +95,15 @@ impl FileContexts {
         let path = normalized(path);
         let path = substituted(&self.subs, &path).unwrap_or(path);
         let path = substituted(&self.subs_dist, &path).unwrap_or(path);
-        let fits = |line: &&Line| line.kind.is_none_or(|wanted| wanted == kind) && line.matches(&path);
-        self.lines.iter().rev().find(fits).and_then(|line| line.label.as_deref())
+        let fits = |line: &Line| line.kind.is_none_or(|wanted| wanted == kind) && line.matches(&path);
+        let last = |numbers: &[usize], after: Option<usize>| {
+            let later = numbers.iter().rev().copied().take_while(|number| after.is_none_or(|after| *number > after));
+            later.into_iter().find(|number| fits(&self.lines[*number]))
+        };
+        let own = stem(&path).and_then(|stem| self.by_stem.get(stem));
+        let own = own.and_then(|numbers| last(numbers, None));
+        let found = last(&self.general, own).or(own)?;
+        self.lines[found].label.as_deref()
     }
 }
 
@@ -125,25 +149,25 @@ fn front(pattern: &str) -> (String, bool) {
         match character {
             '\\' => match characters.next() {
                 // Classes such as `\d`.
-                Some(escaped) if escaped.is_ascii_alphanumeric() => return (front, false),
+                Some(escaped) if escaped.is_ascii_alphanumeric() => return (fixed(pattern, front), false),
                 Some(escaped) => front.push(escaped),
-                None => return (front, false),
+                None => return (fixed(pattern, front), false),
             },
             // The character before a quantifier may be absent.
             '?' | '*' | '{' => {
                 front.pop();
-                return (front, false);
+                return (fixed(pattern, front), false);
             }
-            // What is before an alternative at the top level is not the front of the others.
-            '.' | '^' | '$' | '+' | '[' | '(' => {
-                let front = if has_alternatives(pattern) { String::new() } else { front };
-                return (front, false);
-            }
-            '|' => return (String::new(), false),
+            '.' | '^' | '$' | '+' | '[' | '(' | '|' => return (fixed(pattern, front), false),
             plain => front.push(plain),
         }
     }
     (front, true)
+}
+
+/// The front of an expression, unless it has alternatives at the top level: what is before the first one is not the front of the others.
+fn fixed(pattern: &str, front: String) -> String {
+    if has_alternatives(pattern) { String::new() } else { front }
 }
 
 /// Whether an expression has `|` outside of parentheses.
@@ -160,6 +184,12 @@ fn has_alternatives(pattern: &str) -> bool {
         }
         special && character == '|' && depth == 0
     })
+}
+
+/// The first folder of a path with at least two components.
+fn stem(path: &str) -> Option<&str> {
+    let end = path.strip_prefix('/')?.find('/')? + 1;
+    Some(&path[..end])
 }
 
 /// The pairs of a `subs` file. The last line comes first, as in libselinux.

@@ -1,6 +1,6 @@
 //! Two clones of one donor, compared file by file. The donor ran cloud-init and has the state of an Azure node with waagent, agents and pods.
 //!
-//! What is equal on both clones and was written by the donor must be on a list with a reason, what identifies a machine must differ, and no byte of
+//! Files that are equal on the donor and both clones must be on a list with a reason, files that identify a machine must differ, and no byte of
 //! the donor's identity may be anywhere on a clone.
 
 mod booted;
@@ -20,6 +20,9 @@ const DONOR_MAC: &str = "00:0d:3a:77:66:55";
 const DONOR_ADDRESS: &str = "10.224.0.177";
 /// In every planted file, so that none is forgotten.
 const MARK: &str = "d0n0r-5ecr3t";
+
+/// A line in the donor's journal.
+const LINE: &str = "a line of the donor";
 
 /// Files that both clones have with the same content as the donor, and why that is right. `*` matches anything.
 const SHARED: [(&str, &str); 26] = [
@@ -193,14 +196,15 @@ fn plant(donor: &Machine) {
          echo program >/var/lib/waagent/Microsoft.Azure.Extensions.CustomScript-2.1.10/bin
          rm -f /etc/ssh/ssh_host_rsa_key* && ssh-keygen -q -t rsa -b 1024 -N '' -f /etc/ssh/ssh_host_rsa_key
          head -c 512 /dev/urandom >/var/lib/systemd/random-seed
-         logger -t donor 'a line of the donor'; sync",
+         logger -t donor 'a line of the donor'; journalctl --sync; sync",
     );
 }
 
 /// Values that identify the donor.
 fn identity(donor: &Machine) -> Vec<(&'static str, String)> {
     let read = |path: &str| donor.read(path).unwrap_or_else(|| panic!("no {path}"));
-    let second_line = |text: String| text.lines().nth(1).unwrap_or_default().to_owned();
+    // Its first line is the head, its second one is equal in all keys.
+    let key = |path: &str| read(path).lines().nth(2).unwrap_or_default().to_owned();
     vec![
         ("mark", MARK.to_owned()),
         ("host name", DONOR_NAME.to_owned()),
@@ -208,8 +212,8 @@ fn identity(donor: &Machine) -> Vec<(&'static str, String)> {
         ("address", DONOR_ADDRESS.to_owned()),
         ("machine id", read("/etc/machine-id").trim().to_owned()),
         ("VM id", ONE.to_owned()),
-        ("SSH key", second_line(read("/etc/ssh/ssh_host_ed25519_key"))),
-        ("old SSH key", second_line(read("/etc/ssh/ssh_host_rsa_key"))),
+        ("SSH key", key("/etc/ssh/ssh_host_ed25519_key")),
+        ("old SSH key", key("/etc/ssh/ssh_host_rsa_key")),
     ]
 }
 
@@ -255,12 +259,20 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
         .collect();
     assert!(unlisted.is_empty(), "shared with the donor without a reason: {unlisted:#?}");
 
+    let machine_id = identity[4].1.as_str();
     for clone in &clones {
         let root = clone.path("/");
         let values: Vec<&str> = identity.iter().map(|(_, value)| value.as_str()).collect();
         let mut found = tree::files_containing(&root, &values);
         // It records the VM ids of the machines that had this disk, and nothing else.
         found.retain(|path| !path.ends_with("/var/lib/kiln/ancestry.log"));
+        // journald starts before the reset: the first lines of the clone's own journal have the name and the machine id of that moment.
+        let (journal, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| path.contains("/var/log/journal/"));
+        let found = rest;
+        let deeper: Vec<&str> = values.iter().copied().filter(|value| ![DONOR_NAME, machine_id].contains(value)).chain([LINE]).collect();
+        for path in journal {
+            assert!(tree::files_containing(Path::new(&path), &deeper).is_empty(), "{path}");
+        }
         let named = |path: &str| {
             let values =
                 identity.iter().filter(|(_, value)| !tree::files_containing(Path::new(path), &[value]).is_empty());

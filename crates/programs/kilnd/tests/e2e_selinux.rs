@@ -110,15 +110,18 @@ fn labels_of_all_paths_are_those_of_matchpathcon() {
     paths.sort();
     paths.dedup();
     assert!(paths.len() > 5000, "{}", paths.len());
-    for (kind, name) in [(EntryKind::File, "file"), (EntryKind::Folder, "dir"), (EntryKind::Link, "lnk_file")] {
+    // Each path as one of the three kinds.
+    let kinds = [(EntryKind::File, "file"), (EntryKind::Folder, "dir"), (EntryKind::Link, "lnk_file")];
+    for (index, (kind, name)) in kinds.into_iter().enumerate() {
         let mut differing = BTreeMap::new();
-        for chunk in paths.chunks(2000) {
+        let some: Vec<&String> = paths.iter().skip(index).step_by(kinds.len()).collect();
+        for chunk in some.chunks(2000) {
             let mut command = Command::new("chroot");
             command.arg(&root).args(["/usr/sbin/matchpathcon", "-m", name]).args(chunk);
             let output = command.output().expect("chroot");
             let text = String::from_utf8_lossy(&output.stdout);
             let labels: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('\t')).collect();
-            for path in chunk {
+            for path in chunk.iter().copied() {
                 let theirs = labels.get(path.as_str()).copied().filter(|label| *label != "<<none>>");
                 let ours = contexts.label(path, kind);
                 if ours != theirs {

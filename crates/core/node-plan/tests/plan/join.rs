@@ -108,3 +108,19 @@ fn clone_with_its_donors_document_writes_its_own_credential() {
     machine.apply(None, &wanted);
     assert!(machine.text("/etc/kiln/current/bootstrap-kubeconfig").contains("ghijkl"));
 }
+
+#[test]
+fn joined_node_gets_no_token_and_its_removal_is_not_a_change() {
+    let wanted = config(json!({"credentialFrom": {"kind": "file", "name": "/t"}}));
+    let credential = Credential::parse(&SecretBytes::new("abcdef.0123456789abcdef")).ok();
+    let mut machine = Machine { facts: Facts { credential, ..facts() }, ..Machine::default() };
+    machine.apply(None, &wanted);
+    assert!(machine.text("/etc/kiln/current/bootstrap-kubeconfig").contains("abcdef"));
+    machine.facts.joined = true;
+    let desired = Desired::render(&wanted, &machine.facts).expect("compatible");
+    assert!(desired.file(layout::CREDENTIAL).is_none() && desired.file(layout::BOOTSTRAP_KUBECONFIG).is_none());
+    assert!(desired.file(layout::KUBECONFIG).is_some());
+    assert!(machine.plan(Some(&wanted), &wanted).is_empty());
+    machine.facts.credential = None;
+    assert!(machine.plan(Some(&wanted), &wanted).is_empty(), "nothing changes when the token is gone");
+}

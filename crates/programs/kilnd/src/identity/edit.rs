@@ -32,7 +32,7 @@ pub(super) fn is_edited(root: &Root, path: &Path) -> Result<bool, crate::os::Err
 
 /// The file without the donor's identity, with its owner and mode; none if it has none. Links are not followed: their target is another program's.
 fn edited_file(root: &Root, path: &Path) -> Result<Option<DesiredFile>, crate::os::Error> {
-    // A name that is not UTF-8 is no program's.
+    // No program writes its configuration under a name that is not UTF-8.
     let Some(name) = path.to_str().filter(|_| matches!(root.kind(path), Ok(Some(FileKind::File)))) else {
         return Ok(None);
     };

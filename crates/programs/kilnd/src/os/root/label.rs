@@ -41,7 +41,7 @@ impl Root {
         self.ops.act(Op::Attributes, "set the security label of", path, || match set(&value) {
             // The file system stores no labels.
             Err(Errno::OPNOTSUPP) => Ok(()),
-            // A user without privileges works on a folder; whoever makes an image of it sets all labels.
+            // A user without privileges works on a folder. The tool that makes an image of it sets all labels.
             Err(Errno::PERM) if !self.is_host => Ok(()),
             done => done,
         })
