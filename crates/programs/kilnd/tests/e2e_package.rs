@@ -140,3 +140,32 @@ fn removal_with_a_closed_gate_lets_the_kubelet_start() {
     node.wait_for_services();
     assert!(node.own_configuration());
 }
+
+/// Debian's rpm works on the root of the machine. Its scriptlets run there, with the machine's systemd.
+#[test]
+fn rpm_has_no_effect_until_kilnd_enable_and_its_removal_disables_kilnd() {
+    let node = Node::boot("rpm");
+    let (before, running) = (node.systemd_files(), node.processes());
+    assert_eq!(node.rpm("--install", Some("1.0.0")).code, Some(0));
+    assert_eq!((node.systemd_files(), node.processes()), (before.clone(), running.clone()));
+    node.kilnd_output(&["enable", "--yes"]);
+    assert!(node.machine.exists("/etc/systemd/system/kubelet.service.d"));
+    let upgraded = node.rpm("--upgrade", Some("1.1.0"));
+    assert_eq!((upgraded.code, node.dangling_links().as_str()), (Some(0), ""), "{upgraded}");
+    assert!(node.machine.exists("/etc/systemd/system/kubelet.service.d/zz-renamed.conf"), "{upgraded}");
+    assert_eq!(node.processes(), running);
+
+    // A removal that cannot disable kilnd keeps the package: the gate would stay closed for ever.
+    let units_of_image = "/usr/lib/systemd/system/kiln-config.service";
+    node.machine.shell(&format!("touch {units_of_image}"));
+    let refused = node.rpm("--erase", None);
+    assert_ne!(refused.code, Some(0), "{refused}");
+    assert!(node.machine.exists("/usr/bin/kilnd"));
+    node.machine.shell(&format!("rm {units_of_image}"));
+
+    let erased = node.rpm("--erase", None);
+    assert_eq!(erased.code, Some(0), "{erased}");
+    assert_eq!((node.systemd_files(), node.processes()), (before, running));
+    assert!(!node.machine.exists("/usr/bin/kilnd") && !node.machine.exists("/usr/lib/kiln/units"));
+    node.restart_services();
+}

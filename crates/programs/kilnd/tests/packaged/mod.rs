@@ -1,10 +1,12 @@
 //! A node that runs its own kubelet and containerd, and packages of the kilnd under test.
 
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
-use packaging::{Architecture, Package, UNITS, deb};
-use testkit::Finished;
+use packaging::{Architecture, Package, UNITS, deb, rpm, rpm_file_name};
 use testkit::nspawn::{Blueprint, Machine};
+use testkit::{Finished, TestDep, require, run};
 
 use super::booted::stage::{IMAGE, KUBELET, Stage};
 
@@ -123,6 +125,25 @@ impl Node {
     #[track_caller]
     pub(crate) fn dpkg_install_renamed(&self, version: &str) {
         self.dpkg(&renamed(version));
+    }
+
+    /// Installs, upgrades or removes the RPM. Versions after 1.0 have another name for the kubelet's drop-in.
+    #[track_caller]
+    pub(crate) fn rpm(&self, action: &str, version: Option<&str>) -> Finished {
+        let folder = tempfile::tempdir().expect("a folder");
+        let last = version.map_or("kilnd".into(), |version| {
+            let package = if version.starts_with("1.0") { package(version) } else { renamed(version) };
+            let file = folder.path().join(rpm_file_name(&package));
+            std::fs::write(&file, rpm(&package).expect("a package")).expect("written");
+            file
+        });
+        let leader = self.machine.leader().expect("a running machine");
+        let mut command = Command::new("nsenter");
+        // In the machine's process namespace: systemd accepts no connection of an unknown process.
+        command.arg(format!("--target={leader}")).args(["--pid", "--"]).arg(require(TestDep::Rpm));
+        // rpm knows no other package of this root, not even the one with /bin/sh.
+        command.arg(format!("--root=/proc/{leader}/root")).args(["--nodeps", action]).arg(last);
+        run(command, Duration::from_mins(1))
     }
 
     fn dpkg(&self, package: &Package) {
