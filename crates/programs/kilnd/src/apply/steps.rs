@@ -189,3 +189,20 @@ fn edit(root: &Root, path: &str, block: Option<&str>, planned: &str, durability:
     };
     root.write_all(&[DesiredFile::new(path, text, mode).owned_by(owner)], durability)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_keeps_lines_that_another_program_added_after_the_plan() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = Root::open(folder.path()).expect("a root");
+        let planned = compose("a\n", "kiln\n");
+        std::fs::create_dir(folder.path().join("etc")).expect("a folder");
+        std::fs::write(folder.path().join("etc/fstab"), "a\nby cloud-init\n").expect("written");
+        edit(&root, "/etc/fstab", Some("kiln\n"), &planned, Durability::Later).expect("edited");
+        let text = std::fs::read_to_string(folder.path().join("etc/fstab")).expect("read");
+        assert_eq!(text, "a\nby cloud-init\n# kiln: begin\nkiln\n# kiln: end\n");
+    }
+}

@@ -37,18 +37,22 @@ printf 'instance-id: %s\\nlocal-hostname: %s\\n' \"$(cat /hardware/dmi/product_u
 
 const SEED_UNIT: &str = "[Unit]
 DefaultDependencies=no
-After=systemd-remount-fs.service
+After=systemd-remount-fs.service kiln-identity.service
 Before=cloud-init-local.service
 [Service]
 Type=oneshot
 ExecStart=/usr/local/sbin/seed
 ";
 
+/// Writes the file that cloud-init writes at the first boot of a machine on Azure Linux. The datasource `NoCloud` has no network for a container.
+const NETWORK_SEED: &str = "
+file=/etc/systemd/network/10-cloud-init-eth0.network
+address=$(cat /sys/class/net/eth0/address)
+test -e $file || printf '[Match]\\nName=eth0\\nMACAddress=%s\\n\\n[Network]\\nAddress=10.0.0.4/24\\n' $address >$file
+";
+
 /// waagent runs on Hyper-V only. Everything else of its unit stays.
 const ANY_HYPERVISOR: &str = "[Unit]\nConditionVirtualization=\n";
-
-/// A network that is ready at once: nothing answers DHCP in a machine's network.
-const ADDRESS: &str = "10.0.0.4/24";
 
 impl Kind {
     /// The name in machine names.
@@ -101,15 +105,13 @@ impl Kind {
         (self == Self::UbuntuLike).then_some("/run/systemd/resolve/resolv.conf")
     }
 
-    /// Adds the files that the image builder, or an earlier machine, left on the disk. `address` is the MAC address of the link.
+    /// Adds the files that the image builder left on the disk.
     #[track_caller]
-    pub(crate) fn prepare(self, machine: &Machine, address: &str) {
+    pub(crate) fn prepare(self, machine: &Machine) {
         match self {
             Self::UbuntuLike => machine.write("/etc/netplan/50-cloud-init.yaml", NETPLAN.as_bytes(), 0o600),
             Self::KubeadmLike | Self::AksLike => {}
             Self::AzureLinuxLike => {
-                let path = format!("/etc/systemd/network/10-cloud-init-{LINK}.network");
-                machine.write(&path, network(address).as_bytes(), 0o644);
                 // One family has rpm, the other dpkg. kilnd reads the database, and never runs rpm.
                 machine.shell("rm -rf /var/lib/dpkg /etc/netplan; rpm --initdb");
             }
@@ -125,11 +127,6 @@ const NETPLAN: &str = "network:
             addresses: [10.0.0.4/24]
     version: 2
 ";
-
-/// As cloud-init writes it on Azure Linux, with an address in place of DHCP.
-fn network(address: &str) -> String {
-    format!("[Match]\nName={LINK}\nMACAddress={address}\n\n[Network]\nAddress={ADDRESS}\n")
-}
 
 /// The parts that images of Azure have in common: cloud-init and waagent.
 fn with_agents(name: &str) -> Blueprint {
@@ -176,6 +173,7 @@ fn azure_linux_like(name: &str) -> Blueprint {
     let release = "NAME=\"Microsoft Azure Linux\"\nID=azurelinux\nVERSION_ID=\"3.0\"\n";
     with_agents(name)
         .file("/usr/lib/os-release", release)
+        .executable("/usr/local/sbin/seed", format!("{SEED}{NETWORK_SEED}"))
         .file("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")
         .file("/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=default\n")
         .link(

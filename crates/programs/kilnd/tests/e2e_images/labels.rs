@@ -16,9 +16,9 @@ fn wrong(node: &Node, paths: &str) -> String {
 #[test]
 fn image_has_the_labels_of_its_policy() {
     let node = Node::new(Kind::AzureLinuxLike, "labelled").boot();
-    assert_eq!(wrong(&node, "/usr/bin /usr/lib/systemd"), "");
-    node.machine.shell("touch /usr/bin/unlabelled");
-    assert!(wrong(&node, "/usr/bin").contains("/usr/bin/unlabelled"), "the tool finds a missing label");
+    assert_eq!(wrong(&node, "/etc/pam.d /usr/sbin"), "");
+    node.machine.shell("touch /usr/sbin/unlabelled");
+    assert!(wrong(&node, "/usr/sbin").contains("/usr/sbin/unlabelled"), "the tool finds a missing label");
 }
 
 #[test]

@@ -24,6 +24,8 @@ const ATTEMPTS: usize = 60;
 pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) name: String,
+    /// The VM id.
+    id: String,
     pub(crate) machine: Machine,
     pub(crate) cloud: Cloud,
 }
@@ -51,7 +53,7 @@ impl Node {
             Some(donor) => blueprint.disk_of(donor).build(),
             None => {
                 let machine = blueprint.build();
-                kind.prepare(&machine, &address);
+                kind.prepare(&machine);
                 machine
             }
         };
@@ -66,7 +68,7 @@ impl Node {
             assert!(status.success(), "ip {words:?}");
         }
         let cloud = Cloud::start(&machine);
-        Self { kind, name, machine, cloud }
+        Self { kind, name, id, machine, cloud }
     }
 
     /// A NodeConfig for this machine.
@@ -90,6 +92,10 @@ impl Node {
     /// Waits until a generation is committed, which needs a healthy kubelet and a ready node, and checks the Node object.
     #[track_caller]
     pub(crate) fn assert_joined(&self, generation: u64) {
+        // The disk of a clone has the state of its donor, until the first boot of the clone has ended.
+        self.machine.wait_until("the machine has recorded its VM id", |machine| {
+            (machine.read("/var/lib/kiln/vm-id").unwrap_or_default().trim() == self.id).then_some(())
+        });
         self.wait_committed(generation);
         let object = self.object();
         assert!(is_ready(&object), "{object:#}");
