@@ -129,9 +129,7 @@ fn section<'t>(text: &'t str, head: &str) -> Vec<&'t str> {
 
 /// A text with each line replaced or dropped.
 fn rewritten(text: &str, line: impl FnMut(&str) -> Option<String>) -> String {
-    text.lines()
-        .filter_map(line)
-        .fold(String::with_capacity(text.len()), |text, line| text + &line + "\n")
+    text.lines().filter_map(line).fold(String::with_capacity(text.len()), |text, line| text + &line + "\n")
 }
 
 #[cfg(test)]

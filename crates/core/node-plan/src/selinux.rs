@@ -61,7 +61,8 @@ struct Line {
 /// The folder of the policy in use; none if SELinux is disabled.
 pub fn policy_folder(config: &str) -> Option<String> {
     let value = |name: &str| {
-        let mut lines = config.lines().filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
+        let mut lines =
+            config.lines().filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
         lines.next_back().map(|value| value.trim().trim_matches('"'))
     };
     let name = value("SELINUXTYPE").filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.'))?;

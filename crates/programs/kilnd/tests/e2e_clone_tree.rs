@@ -269,7 +269,8 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
         // journald starts before the reset: the first lines of the clone's own journal have the name and the machine id of that moment.
         let (journal, rest): (Vec<_>, Vec<_>) = found.into_iter().partition(|path| path.contains("/var/log/journal/"));
         let found = rest;
-        let deeper: Vec<&str> = values.iter().copied().filter(|value| ![DONOR_NAME, machine_id].contains(value)).chain([LINE]).collect();
+        let deeper: Vec<&str> =
+            values.iter().copied().filter(|value| ![DONOR_NAME, machine_id].contains(value)).chain([LINE]).collect();
         for path in journal {
             assert!(tree::files_containing(Path::new(&path), &deeper).is_empty(), "{path}");
         }
