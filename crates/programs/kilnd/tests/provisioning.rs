@@ -93,7 +93,7 @@ fn failed_first_boot_is_reported_with_the_reason() {
 }
 
 #[test]
-fn other_agents_and_other_platforms_keep_kilnd_from_reporting() {
+fn kilnd_does_not_report_where_another_agent_does_or_outside_azure() {
     let (_, bad) = documents();
     let enable = |root: &Path, unit: &str| {
         write(root, &format!("lib/systemd/system/{unit}"), "[Service]\nExecStart=/bin/true\n");

@@ -17,7 +17,7 @@ pub use report::{Finding, Report, SCHEMA, Severity};
 pub use tree::{Entry, EntryKind, Tree};
 pub use unit_file::{Setting, UnitFile};
 
-/// What the root folder is.
+/// The kind of the root folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Purpose {

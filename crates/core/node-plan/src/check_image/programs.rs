@@ -4,7 +4,7 @@ use super::{Finding, Severity, Tree};
 use crate::Image;
 use crate::layout::IMAGE;
 
-/// Programs that are looked up by name: id, names of which one is enough, severity, and what does not work without them.
+/// Programs that are looked up by name: id, alternative names, severity, and the consequence of their absence.
 const TOOLS: [(&str, &[&str], Severity, &str); 7] = [
     ("runc-missing", &["runc", "crun"], Severity::Blocker, "containerd cannot start containers"),
     ("containerd-shim-missing", &["containerd-shim-runc-v2"], Severity::Blocker, "containerd cannot start containers"),

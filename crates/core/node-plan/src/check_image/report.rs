@@ -31,7 +31,6 @@ pub struct Finding {
     pub path: String,
     /// One sentence in lower case.
     pub message: String,
-    /// What to do about it.
     pub fix: String,
 }
 

@@ -24,7 +24,7 @@ pub struct UnitFile {
     settings: Vec<Setting>,
 }
 
-/// An assignment.
+/// A line `key=value` of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub section: String,

@@ -257,7 +257,7 @@ fn each_problem_gives_exactly_its_finding() {
         let report = checked(change);
         let found: Vec<(&str, Severity)> = report.findings.iter().map(|one| (one.id, one.severity)).collect();
         let expected = [(*id, *severity)];
-        // Each of two conditions of which one is enough is named.
+        // If all alternatives of a condition fail, each is a finding.
         let found: Vec<_> = BTreeSet::from_iter(found).into_iter().collect();
         assert_eq!(found, expected, "{id}\n{}", report.to_text());
         assert!(report.findings.iter().any(|one| one.message.contains(shown)), "{id}\n{}", report.to_text());
@@ -353,7 +353,7 @@ fn drop_ins_are_ordered_by_name_across_folders() {
 }
 
 #[test]
-fn provisioning_agent_is_the_one_that_reports() {
+fn provisioning_agent_reports_to_the_platform() {
     let agent = |change: fn(&mut MapTree)| {
         let mut tree = good();
         change(&mut tree);
