@@ -100,6 +100,14 @@ impl Kind {
         }
     }
 
+    /// The kubelet that the image's own unit runs.
+    pub(crate) fn kubelet(self) -> &'static str {
+        match self {
+            Self::AksLike => "/opt/bin/kubelet",
+            Self::UbuntuLike | Self::KubeadmLike | Self::AzureLinuxLike => "/usr/bin/kubelet",
+        }
+    }
+
     /// The resolver configuration for pods, if it is not the kubelet's default.
     pub(crate) fn resolv_conf(self) -> Option<&'static str> {
         (self == Self::UbuntuLike).then_some("/run/systemd/resolve/resolv.conf")

@@ -85,7 +85,8 @@ impl Host {
             wire_server: self.url.clone(),
             dmi: none.clone(),
             cd: Vec::new(),
-            credentials: none,
+            credentials: none.clone(),
+            var_lib: none,
         }
     }
 }
