@@ -38,7 +38,7 @@ pub enum TestDep {
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
     CloudRoot,
     /// A Debian root with the agents and package managers of the images that people use: cloud-init, waagent, netplan, systemd-resolved,
-    /// unattended-upgrades, rpm, and the labels of an SELinux policy.
+    /// unattended-upgrades, rpm, and the labels of an `SELinux` policy.
     ImageRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
@@ -114,7 +114,7 @@ pub enum Recipe {
         /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
-    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default SELinux policy. A variant of its own, so that the keys of the
+    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default `SELinux` policy. A variant of its own, so that the keys of the
     /// other roots do not change.
     LabelledDebianRoot {
         suite: &'static str,
@@ -469,9 +469,8 @@ impl TestDep {
             Self::Chromium => "bin/chromium-headless-shell",
             Self::Rpm => "bin/rpm",
             Self::CrossCompiler => "bin/aarch64-linux-gnu-gcc",
-            Self::NodeRoot => "root/usr/bin/systemd-nspawn",
+            Self::NodeRoot | Self::ImageRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
-            Self::ImageRoot => "root/usr/bin/systemd-nspawn",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
             Self::Umoci => "bin/umoci",
             Self::AzureCli => "bin/az",

@@ -48,7 +48,7 @@ ExecStart=/usr/local/sbin/seed
 const NETWORK_SEED: &str = "
 file=/etc/systemd/network/10-cloud-init-eth0.network
 address=$(cat /sys/class/net/eth0/address)
-test -e $file || printf '[Match]\\nName=eth0\\nMACAddress=%s\\n\\n[Network]\\nAddress=10.0.0.4/24\\n' $address >$file
+test -e $file || printf '[Match]\\nName=eth0\\nMACAddress=%s\\n\\n[Network]\\nAddress=10.0.0.4/24\\nIPv6AcceptRA=no\\n' $address >$file
 ";
 
 /// waagent runs on Hyper-V only. Everything else of its unit stays.
@@ -100,6 +100,14 @@ impl Kind {
         }
     }
 
+    /// The kubelet that the image's own unit runs.
+    pub(crate) fn kubelet(self) -> &'static str {
+        match self {
+            Self::AksLike => "/opt/bin/kubelet",
+            Self::UbuntuLike | Self::KubeadmLike | Self::AzureLinuxLike => "/usr/bin/kubelet",
+        }
+    }
+
     /// The resolver configuration for pods, if it is not the kubelet's default.
     pub(crate) fn resolv_conf(self) -> Option<&'static str> {
         (self == Self::UbuntuLike).then_some("/run/systemd/resolve/resolv.conf")
@@ -120,11 +128,12 @@ impl Kind {
 }
 
 /// As cloud-init writes it on Azure, with an address in place of DHCP, and without the MAC address: netplan compares it with the permanent one,
-/// which the link of a container does not have.
+/// which the link of a container does not have. systemd-networkd would wait 12 s for a router, which does not exist here.
 const NETPLAN: &str = "network:
     ethernets:
         eth0:
             addresses: [10.0.0.4/24]
+            accept-ra: false
     version: 2
 ";
 

@@ -90,4 +90,5 @@ fn node_from_media_joins_reboots_changes_and_its_clones_join(kind: Kind) {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), nodes.len(), "each machine has its own Node object");
+    grandchild.assert_units_are_the_images_without_kilnd();
 }

@@ -120,6 +120,23 @@ impl Node {
         }
     }
 
+    /// Removes kilnd's units and drop-ins, and asserts that the image's units are in force again and that no service was restarted.
+    #[track_caller]
+    pub(crate) fn assert_units_are_the_images_without_kilnd(&self) {
+        let process = || self.machine.property("kubelet.service", "MainPID");
+        let before = process();
+        self.machine.shell(
+            "cd /usr/lib/systemd/system
+             rm -r kiln-* *.wants/kiln-* kubelet.service.d/zz-kiln.conf containerd.service.d/zz-kiln.conf
+             systemctl daemon-reload",
+        );
+        let text = self.machine.shell("systemctl cat kubelet.service containerd.service").stdout;
+        assert!(!text.contains("kiln"), "{text}");
+        let programs = self.machine.shell("systemctl show --property=ExecStart kubelet.service | grep -o 'path=[^ ]*'");
+        assert_eq!(programs.stdout.trim(), format!("path={}", self.kind.kubelet()));
+        assert_eq!(process(), before, "the kubelet runs on");
+    }
+
     /// Asserts that the image's own services run next to kilnd's, and that pods get the resolver configuration that works on this image.
     #[track_caller]
     pub(crate) fn assert_image_is_whole(&self) {
