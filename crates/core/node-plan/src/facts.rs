@@ -1,5 +1,7 @@
 //! Facts about a machine that rendering a document needs.
 
+use std::collections::BTreeMap;
+
 use crate::image::Image;
 use crate::join::Credential;
 
@@ -18,4 +20,15 @@ pub struct Facts {
     /// Whether the node has joined: the kubelet has its own certificate.
     pub joined: bool,
     pub first_boot: bool,
+    /// The name of the `.network` file with which systemd-networkd configures the primary interface. Only known if the document sets an MTU.
+    pub network_file: Option<String>,
+    /// Kernel settings in `sysctl.d` files of the image, by path below `/proc/sys`. Only known if the document configures the pod network.
+    pub sysctls: BTreeMap<String, ImageSysctl>,
+}
+
+/// A kernel setting in a file of the image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageSysctl {
+    pub value: String,
+    pub file: String,
 }

@@ -8,6 +8,7 @@
 //! [`kiln_types::clone_credential`] decides how a clone joins, or why it cannot.
 
 pub mod block;
+mod cloud_service;
 mod desired;
 mod drop_in;
 mod effects;
@@ -21,14 +22,17 @@ mod json;
 pub mod labels;
 pub mod layout;
 mod manifest;
+pub mod network_file;
 mod observed;
 mod plan;
 mod state;
+pub mod sysctl_files;
 mod toml;
 
+pub use cloud_service::CloudService;
 pub use desired::{Account, Block, Deferred, Desired, IncompatibleConfig, Mount, Setting};
 pub use drop_in::{BadDropIn, DROP_IN_FOLDER, DropIn};
-pub use facts::Facts;
+pub use facts::{Facts, ImageSysctl};
 pub use file::{AffectedUnit, Comparison, DesiredFile, FileContent, FileState, Owner};
 pub use findings::Findings;
 pub use identity::{IDENTITY, Item, Treatment};
