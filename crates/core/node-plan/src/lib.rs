@@ -10,6 +10,7 @@
 pub mod block;
 mod certificate;
 pub mod check_image;
+mod cloud_service;
 mod desired;
 mod drop_in;
 mod effects;
@@ -24,21 +25,24 @@ mod json;
 pub mod labels;
 pub mod layout;
 mod manifest;
+pub mod network_file;
 mod observed;
 mod plan;
 pub mod resolver;
 pub mod selinux;
 mod state;
+pub mod sysctl_files;
 mod toml;
 pub mod unit_file;
 
 pub use certificate::{UnusableCertificate, check_certificate};
+pub use cloud_service::CloudService;
 pub use desired::{
     Account, Block, Deferred, Desired, IncompatibleConfig, LOCAL_NVME, Mount, Setting, TEMPORARY_DISKS,
     choose_temporary_disk, is_reserved,
 };
 pub use drop_in::{BadDropIn, DROP_IN_FOLDER, DropIn};
-pub use facts::Facts;
+pub use facts::{Facts, ImageSysctl};
 pub use file::{AffectedUnit, Comparison, DesiredFile, FileContent, FileState, Owner};
 pub use findings::Findings;
 pub use identity::{IDENTITY, Item, Treatment};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cloud_service::CloudService;
 use crate::desired::{Deferred, Desired};
 use crate::file::{AffectedUnit, DesiredFile, FileState};
 use crate::layout;
@@ -29,6 +30,9 @@ pub struct Manifest {
     /// Whether kiln blocks pods from the metadata service.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub blocks_metadata: bool,
+    /// Whether kiln blocks pods from the wire server.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub blocks_wire_server: bool,
 }
 
 /// A file outside the generation's folder that kiln manages.
@@ -85,7 +89,8 @@ impl Manifest {
             accounts: desired.accounts.iter().map(|account| account.name.clone()).collect(),
             enabled: desired.deferred.iter().filter_map(enabled).collect(),
             mounts: desired.deferred.iter().filter_map(mount).collect(),
-            blocks_metadata: desired.block_metadata,
+            blocks_metadata: desired.blocked.contains(&CloudService::MetadataService),
+            blocks_wire_server: desired.blocked.contains(&CloudService::WireServer),
         }
     }
 
@@ -104,7 +109,16 @@ impl Manifest {
         self.accounts.extend(interrupted.accounts);
         self.mounts.extend(interrupted.mounts);
         self.blocks_metadata |= interrupted.blocks_metadata;
+        self.blocks_wire_server |= interrupted.blocks_wire_server;
         self
+    }
+
+    /// Whether kiln blocks pods from a service.
+    pub fn blocks(&self, service: CloudService) -> bool {
+        match service {
+            CloudService::MetadataService => self.blocks_metadata,
+            CloudService::WireServer => self.blocks_wire_server,
+        }
     }
 
     /// The manifest as a file of the generation's folder.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cloud_service::CloudService;
 use crate::desired::{Account, Deferred, Desired};
 use crate::file::FileState;
 use crate::layout;
@@ -16,8 +17,8 @@ pub struct Observed {
     pub texts: BTreeMap<String, String>,
     /// Kernel settings by path, as read. A setting that the kernel does not have is missing.
     pub settings: BTreeMap<String, String>,
-    /// Whether pods are blocked from the metadata service.
-    pub blocks_metadata: bool,
+    /// Services of the cloud from which pods are blocked.
+    pub blocked: BTreeSet<CloudService>,
     pub host_name: String,
     /// Accounts by name.
     pub accounts: BTreeMap<String, Account>,
@@ -46,8 +47,8 @@ pub struct ToObserve {
     pub accounts: BTreeSet<String>,
     /// Units whose enablement is needed.
     pub enabled: BTreeSet<String>,
-    /// Whether to check that pods are blocked from the metadata service.
-    pub metadata: bool,
+    /// Services for which to check that pods are blocked.
+    pub blocked: BTreeSet<CloudService>,
 }
 
 impl ToObserve {
@@ -61,7 +62,7 @@ impl ToObserve {
             settings: desired.kernel.iter().map(|setting| setting.path.clone()).collect(),
             accounts: desired.accounts.iter().map(|account| account.name.clone()).collect(),
             enabled: BTreeSet::new(),
-            metadata: desired.block_metadata,
+            blocked: desired.blocked.clone(),
         };
         all.enabled.extend(desired.deferred.iter().filter_map(|deferred| match deferred {
             Deferred::Enabled { unit, .. } => Some(unit.clone()),

@@ -43,7 +43,7 @@ impl Component {
         match self {
             Self::Etcd => etcd(folder, ports),
             Self::ApiServer => api_server(folder, ports, options),
-            Self::ControllerManager => controller_manager(folder),
+            Self::ControllerManager => controller_manager(folder, options),
             Self::Scheduler => client(folder, self),
         }
     }
@@ -117,7 +117,7 @@ fn api_server(folder: &Path, ports: Ports, options: &Options) -> Vec<String> {
     arguments
 }
 
-fn controller_manager(folder: &Path) -> Vec<String> {
+fn controller_manager(folder: &Path, options: &Options) -> Vec<String> {
     let pki = |name: &str| folder.join("pki").join(name).display().to_string();
     let mut arguments = client(folder, Component::ControllerManager);
     arguments.extend([
@@ -129,6 +129,7 @@ fn controller_manager(folder: &Path) -> Vec<String> {
         // Required for bootstrap tokens, and off by default.
         "--controllers=*,bootstrapsigner,tokencleaner".to_owned(),
     ]);
+    arguments.extend(options.controller_manager_arguments.iter().cloned());
     arguments
 }
 

@@ -13,6 +13,9 @@ pub struct Options {
     pub scheduler: bool,
     /// More arguments for kube-apiserver; the last of two equal flags wins.
     pub api_server_arguments: Vec<String>,
+    /// More arguments for kube-controller-manager.
+    #[serde(default)]
+    pub controller_manager_arguments: Vec<String>,
     /// The parent folder; `$XDG_CACHE_HOME/kiln/run` by default.
     pub root: Option<PathBuf>,
 }
@@ -20,7 +23,13 @@ pub struct Options {
 impl Default for Options {
     /// With controllers, without a scheduler.
     fn default() -> Self {
-        Self { controller_manager: true, scheduler: false, api_server_arguments: Vec::new(), root: None }
+        Self {
+            controller_manager: true,
+            scheduler: false,
+            api_server_arguments: Vec::new(),
+            controller_manager_arguments: Vec::new(),
+            root: None,
+        }
     }
 }
 
@@ -34,6 +43,14 @@ impl Options {
     #[must_use]
     pub fn with_scheduler(mut self) -> Self {
         self.scheduler = true;
+        self
+    }
+
+    /// Gives every node a range of pod addresses, of 256 addresses each for IPv4.
+    #[must_use]
+    pub fn with_pod_ranges(mut self, cluster: &str) -> Self {
+        let arguments = ["--allocate-node-cidrs=true".to_owned(), format!("--cluster-cidr={cluster}")];
+        self.controller_manager_arguments.extend(arguments);
         self
     }
 

@@ -21,6 +21,10 @@ pub enum TestDep {
     /// The CustomResourceDefinition of `AKSNodeClass`.
     KarpenterAzureCrds,
     Helm,
+    /// The reference CNI plugins: bridge, host-local, loopback and portmap.
+    CniPlugins,
+    /// Sets up network address translation, as kube-proxy does.
+    Nft,
     /// A program that decodes documents with kubeadm's Go types.
     KubeadmTypes,
     /// An independent reader of OCI images.
@@ -122,6 +126,14 @@ pub enum Recipe {
         packages: &'static [&'static str],
         /// Units to disable.
         disabled: &'static [&'static str],
+    },
+    /// Several programs built from one Go module. They are named after the folders of their packages.
+    GoPrograms {
+        /// As for [`Recipe::GoProgram`].
+        module: &'static [(&'static str, &'static str)],
+        packages: &'static [&'static str],
+        /// As for [`Recipe::Kubernetes`].
+        go: &'static str,
     },
 }
 
@@ -241,7 +253,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -250,6 +262,8 @@ impl TestDep {
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
         Self::Helm,
+        Self::CniPlugins,
+        Self::Nft,
         Self::KubeadmTypes,
         Self::SystemdAnalyze,
         Self::NtfsTools,
@@ -276,6 +290,8 @@ impl TestDep {
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
+            Self::CniPlugins => "cni",
+            Self::Nft => "nft",
             Self::KubeadmTypes => "kubeadm-types",
             Self::SystemdAnalyze => "systemd",
             Self::NtfsTools => "ntfs",
@@ -303,6 +319,8 @@ impl TestDep {
             Self::KarpenterCrds => "the CustomResourceDefinitions of Karpenter",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of the Karpenter provider for Azure",
             Self::Helm => "Helm, built from its Go module",
+            Self::CniPlugins => "the reference CNI plugins, built from their Go module",
+            Self::Nft => "nft from Debian, which translates addresses",
             Self::KubeadmTypes => "a program that decodes documents with kubeadm's types",
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
             Self::NtfsTools => "mkntfs and ntfs-3g from Debian, for disks as Azure formats them",
@@ -332,6 +350,8 @@ impl TestDep {
             | Self::KarpenterCrds
             | Self::KarpenterAzureCrds
             | Self::Helm
+            | Self::CniPlugins
+            | Self::Nft
             | Self::KubeadmTypes
             | Self::SystemdAnalyze
             | Self::NtfsTools
@@ -403,6 +423,19 @@ impl TestDep {
                 variables: HELM_VARIABLES,
                 go: GO,
             },
+            Self::CniPlugins => Recipe::GoPrograms {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/cni/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/cni/go.sum")),
+                ],
+                packages: &[
+                    "github.com/containernetworking/plugins/plugins/ipam/host-local",
+                    "github.com/containernetworking/plugins/plugins/main/bridge",
+                    "github.com/containernetworking/plugins/plugins/main/loopback",
+                    "github.com/containernetworking/plugins/plugins/meta/portmap",
+                ],
+                go: GO,
+            },
             Self::Umoci => Recipe::GoProgram {
                 module: &[
                     ("go.mod", include_str!("../../../../tools/umoci/go.mod")),
@@ -423,6 +456,7 @@ impl TestDep {
                 variables: &[],
                 go: GO,
             },
+            Self::Nft => Recipe::Debian { package: "nftables", program: "nft" },
             Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
             Self::NtfsTools => Recipe::Debian { package: "ntfs-3g", program: "mkntfs" },
             // A quarter smaller than the whole browser, and without desktop libraries.
@@ -463,6 +497,8 @@ impl TestDep {
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
+            Self::CniPlugins => "bin/bridge",
+            Self::Nft => "bin/nft",
             Self::KubeadmTypes => "bin/kubeadm-types",
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::NtfsTools => "bin/mkntfs",
@@ -560,7 +596,7 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, kubeadm-types, systemd, ntfs, chromium, rpm, node-root, cloud-root, \
+        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, cni, nft, kubeadm-types, systemd, ntfs, chromium, rpm, node-root, cloud-root, \
                      image-root, umoci, cross-compiler, bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }

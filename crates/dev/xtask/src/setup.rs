@@ -101,11 +101,12 @@ fn make(dependency: TestDep, folder: &Path, log: &Path, stop: &Stop) -> Result<(
             kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
         }
         Recipe::GoProgram { module, package, variables, go } => {
-            let needed = go::minimum_version(module[0].1).unwrap_or(go);
-            let compiler = go::find(needed, go, folder, log, stop)?;
-            let program = go_program::GoProgram { module, package, variables };
-            go_program::make(&program, &compiler, &folder.join(dependency.program()), log, stop)?;
-            go::remove(folder)
+            let program = go_program::GoProgram { module, packages: &[package], variables };
+            compile_go(&program, go, dependency, folder, log, stop)
+        }
+        Recipe::GoPrograms { module, packages, go } => {
+            let program = go_program::GoProgram { module, packages, variables: &[] };
+            compile_go(&program, go, dependency, folder, log, stop)
         }
         Recipe::Debian { package, program } => {
             debian::make(package, program, &folder.join(dependency.program()), log, stop)
@@ -123,6 +124,20 @@ fn make(dependency: TestDep, folder: &Path, log: &Path, stop: &Stop) -> Result<(
             go::remove(folder)
         }
     }
+}
+
+fn compile_go(
+    program: &go_program::GoProgram<'_>,
+    go: &str,
+    dependency: TestDep,
+    folder: &Path,
+    log: &Path,
+    stop: &Stop,
+) -> Result<(), Failed> {
+    let needed = go::minimum_version(program.module[0].1).unwrap_or(go);
+    let compiler = go::find(needed, go, folder, log, stop)?;
+    go_program::make(program, &compiler, &folder.join(dependency.program()), log, stop)?;
+    go::remove(folder)
 }
 
 /// Builds with the profile `dev`: a tool that runs for seconds should compile quickly.

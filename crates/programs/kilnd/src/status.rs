@@ -51,6 +51,9 @@ pub struct Status {
     /// Documents that are not applied again automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<Rejection>,
+    /// What pods cannot reach. Only `kilnd status` reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_blocks: Option<PodBlocks>,
     /// The executed steps, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepTime>,
@@ -72,6 +75,16 @@ pub enum Outcome {
     Reverted,
     /// The generation in force did not change.
     Failed,
+}
+
+/// What pods cannot reach, and the pods that can.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodBlocks {
+    /// `metadata service`, `wire server`.
+    pub services: Vec<String>,
+    /// Pods on the host network, as `namespace/name`. Nothing is blocked for them, because their packets are the node's own.
+    pub exempt: Vec<String>,
 }
 
 /// A changed field.
@@ -140,6 +153,10 @@ impl Status {
         lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         lines.extend(self.failures.iter().map(|failure| format!("failed: {failure}")));
         lines.extend(self.rejected.iter().map(|one| format!("rejected: generation {}: {}", one.number, one.reason)));
+        if let Some(blocks) = &self.pod_blocks {
+            lines.push(format!("blocked for pods: {}", blocks.services.join(", ")));
+            lines.extend(blocks.exempt.iter().map(|pod| format!("not blocked: {pod} (host network)")));
+        }
         lines.extend(self.next.iter().map(|next| format!("hint: {next}")));
         lines.push(String::new());
         lines.join("\n")

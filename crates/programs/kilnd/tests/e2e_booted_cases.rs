@@ -18,6 +18,7 @@ cases! {
     kernel_arguments_at_first_boot = "booted-kernel-arguments-at-first-boot",
     document_arrives_late = "booted-late-document",
     metadata_service_blocked_for_pods = "booted-metadata-blocked-for-pods",
+    network_settings = "booted-network-settings",
     old_provisioning_media_does_not_undo_an_update = "booted-old-media-keep-the-update",
     preprovisioned_machine = "booted-preprovisioned",
     rejected_document_keeps_the_gate_closed = "booted-rejected-document-keeps-the-gate-closed",

@@ -1,9 +1,9 @@
 //! Blocking an address for forwarded packets, in a private network namespace.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-use kilnd::os::Rtnetlink;
+use kilnd::os::{Block, Rtnetlink};
 
 const TO: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 
@@ -21,13 +21,14 @@ fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
             ip(&format!("rule add {rule}"));
         }
         let before = ip("rule list");
+        let to = Block::address(TO.into());
         let table = Rtnetlink::open().expect("a socket");
-        assert!(!table.is_blocked(TO).expect("listed"));
+        assert!(!table.is_blocked(&to).expect("listed"));
 
-        table.block(TO).expect("blocked");
-        table.block(TO).expect("idempotent");
-        assert!(table.is_blocked(TO).expect("listed"));
-        assert!(!table.is_blocked(Ipv4Addr::new(10, 9, 8, 6)).expect("listed"));
+        table.block(&to).expect("blocked");
+        table.block(&to).expect("idempotent");
+        assert!(table.is_blocked(&to).expect("listed"));
+        assert!(!table.is_blocked(&Block::address(Ipv4Addr::new(10, 9, 8, 6).into())).expect("listed"));
         let blocked = ip("-details rule list");
         for rule in [
             "5:\tfrom all to 10.9.8.7 iif lo goto 7",
@@ -40,14 +41,38 @@ fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
 
         // If one rule is missing the address does not count as blocked, and only the missing rule is added.
         ip("rule delete pref 6 to 10.9.8.7 prohibit protocol kernel");
-        assert!(!table.is_blocked(TO).expect("listed"));
-        table.block(TO).expect("blocked");
+        assert!(!table.is_blocked(&to).expect("listed"));
+        table.block(&to).expect("blocked");
         assert_eq!(ip("-details rule list"), blocked);
 
         ip("rule delete pref 5 to 10.9.8.7 iif lo protocol kernel");
-        table.unblock(TO).expect("unblocked");
-        table.unblock(TO).expect("idempotent");
-        assert!(!table.is_blocked(TO).expect("listed"));
+        table.unblock(&to).expect("unblocked");
+        table.unblock(&to).expect("idempotent");
+        assert!(!table.is_blocked(&to).expect("listed"));
         assert_eq!(ip("rule list"), before, "foreign rules are kept");
+    });
+}
+
+#[test]
+fn ports_are_blocked_next_to_an_address_and_foreign_rules_are_kept() {
+    testkit::private().inside(|| {
+        ip("rule add pref 4 to 10.9.8.5 ipproto tcp dport 80 lookup 300");
+        ip("-6 rule add pref 4 to fd03::5 ipproto tcp dport 80 lookup 300");
+        let both = || ip("rule list") + &ip("-6 rule list");
+        let before = both();
+        let table = Rtnetlink::open().expect("a socket");
+        for to in [IpAddr::from([10, 9, 8, 5]), "fd03::5".parse().expect("an address")] {
+            let (ports, whole) = (Block::tcp_ports(to, &[80, 32526]), Block::address(to));
+            table.block(&ports).expect("blocked");
+            assert!(!table.is_blocked(&whole).expect("listed"));
+            table.block(&whole).expect("blocked");
+            table.unblock(&whole).expect("unblocked");
+            assert!(table.is_blocked(&ports).expect("listed"));
+            let other = Block::tcp_ports(to, &[81]);
+            assert!(!table.is_blocked(&other).expect("listed"));
+            table.unblock(&ports).expect("unblocked");
+            table.unblock(&ports).expect("idempotent");
+        }
+        assert_eq!(both(), before, "foreign rules are kept");
     });
 }

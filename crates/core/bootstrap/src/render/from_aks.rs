@@ -34,6 +34,11 @@ pub fn node_config_from_aks(config: &Configuration, generation: u64) -> Result<N
         network: Network {
             plugin: network.network_plugin.as_str().to_owned(),
             policy: network.network_policy.as_str().to_owned(),
+            // As for every new document, unless the configuration says otherwise. AKS itself blocks the wire server on its nodes.
+            block_metadata: Some(
+                config.imds_restriction_config.as_ref().is_none_or(|imds| imds.enable_imds_restriction),
+            ),
+            block_wire_server: Some(true),
             ..Network::default()
         },
         os: os(config)?,

@@ -58,6 +58,10 @@ pub fn node_config(inputs: &Resolved, generation: u64) -> Result<NodeConfig, Ren
             mode: inputs.text("networkPluginMode").to_owned(),
             dataplane: inputs.text("networkDataplane").to_owned(),
             policy: inputs.text("networkPolicy").to_owned(),
+            // Written out, although they are on by default here: in a document, an absent field blocks nothing, so that documents from
+            // before these fields keep their meaning.
+            block_metadata: Some(inputs.is_true("blockMetadata")),
+            block_wire_server: Some(inputs.is_true("blockWireServer")),
             ..Network::default()
         },
         os: os(inputs)?,

@@ -2,12 +2,15 @@
 //!
 //! Each module renders one part of the spec into a [`Draft`], which also collects what the machine cannot do.
 
+mod baseline;
+mod bridge;
 mod content;
 mod draft;
 mod flags;
 mod join;
 mod kernel;
 mod kubelet;
+mod mtu;
 mod network;
 mod os;
 mod platform;
@@ -16,15 +19,20 @@ mod quote;
 mod registries;
 mod runtime;
 
+use std::collections::BTreeSet;
+
 use kiln_node_config::spec::Spec;
 use kiln_node_config::{NodeConfig, Violation};
 
+use crate::cloud_service::CloudService;
 use crate::facts::Facts;
 use crate::file::{AffectedUnit, DesiredFile, FileContent};
 use crate::layout;
 use draft::Draft;
 
+pub(crate) use bridge::{rendered as rendered_cni, template as cni_template};
 pub use content::is_reserved;
+pub(crate) use kernel::path_of;
 pub use platform::{LOCAL_NVME, TEMPORARY_DISKS, choose_temporary_disk};
 
 /// The desired state that a NodeConfig describes for one machine.
@@ -38,7 +46,8 @@ pub struct Desired {
     pub blocks: Vec<Block>,
     /// Settings of the running kernel, in the order of writing.
     pub kernel: Vec<Setting>,
-    pub block_metadata: bool,
+    /// Services of the cloud that pods without the host network cannot reach.
+    pub blocked: BTreeSet<CloudService>,
     /// None if the platform chooses it.
     pub host_name: Option<String>,
     pub accounts: Vec<Account>,
@@ -49,6 +58,8 @@ pub struct Desired {
     pub joined: bool,
     /// Fields that this version does not know. They are kept and have no effect.
     pub unknown: Vec<String>,
+    /// What a person should know about this machine and this document. They do not prevent anything.
+    pub warnings: Vec<String>,
 }
 
 /// A block that kiln manages in a file of another program, between two marker lines.
@@ -68,6 +79,8 @@ pub struct Setting {
     pub value: String,
     /// Whether the kernel may lack it for now, because a module of the document may add it.
     pub optional: bool,
+    /// The kernel module that provides it, if it is not part of every kernel.
+    pub module: Option<&'static str>,
 }
 
 /// A login account.

@@ -3,6 +3,7 @@
 use kiln_types::json::merge_patch;
 use serde_json::{Map, Value, json};
 
+use super::bridge;
 use super::draft::Draft;
 use super::flags::proxies;
 use crate::file::DesiredFile;
@@ -72,6 +73,9 @@ impl Format {
             if version >= [2, 1].as_slice() { json!({"bin_dirs": [plugins]}) } else { json!({"bin_dir": plugins}) };
         let mut cni = json!({"conf_dir": CNI_FOLDER});
         merge_patch(&mut cni, &binaries);
+        if bridge::is_used(draft.spec) {
+            cni["conf_template"] = json!(current(bridge::TEMPLATE));
+        }
         let mut tree = json!({"version": self.version, "oom_score": OOM_SCORE, "plugins": {}});
         let default = default_runtime(draft);
         let mut runtimes = json!({});

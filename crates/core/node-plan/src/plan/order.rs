@@ -12,7 +12,8 @@ use kiln_node_config::{Effect, NodeConfig};
 use super::Step;
 use super::services::{services, unit_at, unit_for_path};
 use crate::block::compose;
-use crate::desired::{Deferred, Desired, Setting};
+use crate::cloud_service::CloudService;
+use crate::desired::{Deferred, Desired, Setting, cni_template, rendered_cni};
 use crate::file::{AffectedUnit, Comparison, FileContent, FileState};
 use crate::layout::{BOOTSTRAP_KUBECONFIG, CREDENTIAL, KUBELET_UNIT, MODULES_UNIT, RUNTIME_UNIT, current};
 use crate::observed::Observed;
@@ -35,11 +36,12 @@ pub(super) fn steps(
     work.outside(desired, observed);
     work.blocks(desired, observed);
     work.settings(desired, observed);
-    work.metadata(desired, observed);
+    work.blocks_of_services(desired, observed);
     work.accounts(desired, observed);
     work.deferred(desired, observed);
     work.unmount(desired, observed);
-    let deletions = in_force.map_or_else(Vec::new, |from| stale_kubelet_state(from, wanted));
+    let mut deletions = in_force.map_or_else(Vec::new, |from| stale_kubelet_state(from, wanted));
+    deletions.extend(in_force.and_then(|from| stale_network(from, wanted)));
     work.into_ordered(first, deletions, effect)
 }
 
@@ -47,7 +49,7 @@ pub(super) fn steps(
 struct Work {
     backups: Vec<Step>,
     generation: bool,
-    metadata: Option<Step>,
+    blocked: Vec<Step>,
     files: Vec<Step>,
     units: Vec<Step>,
     settings: Vec<Step>,
@@ -168,18 +170,26 @@ impl Work {
                 self.generation = true;
                 if observed.settings.contains_key(path) && differs(path, value) {
                     let value = normalized(value);
-                    self.settings.push(Step::SetKernel(Setting { path: path.clone(), value, optional: true }));
+                    self.settings.push(Step::SetKernel(Setting {
+                        path: path.clone(),
+                        value,
+                        optional: true,
+                        module: None,
+                    }));
                 }
             }
         }
     }
 
-    fn metadata(&mut self, desired: &Desired, observed: &Observed) {
-        let recorded = observed.manifest.as_ref().is_some_and(|manifest| manifest.blocks_metadata);
-        self.generation |= desired.block_metadata != recorded;
-        // Unblocking also cleans up rules that were partly removed by others.
-        let due = if desired.block_metadata { !observed.blocks_metadata } else { recorded };
-        self.metadata = due.then_some(Step::BlockMetadata { block: desired.block_metadata });
+    fn blocks_of_services(&mut self, desired: &Desired, observed: &Observed) {
+        for service in CloudService::ALL {
+            let block = desired.blocked.contains(&service);
+            let recorded = observed.manifest.as_ref().is_some_and(|manifest| manifest.blocks(service));
+            self.generation |= block != recorded;
+            // Unblocking also cleans up rules that were partly removed by others.
+            let due = if block { !observed.blocked.contains(&service) } else { recorded };
+            self.blocked.extend(due.then_some(Step::BlockService { service, block }));
+        }
     }
 
     fn accounts(&mut self, desired: &Desired, observed: &Observed) {
@@ -263,7 +273,7 @@ impl Work {
             steps.push(Step::WriteGeneration);
         }
         // Before any file: at a reboot pods start even if a file cannot be written.
-        steps.extend(self.metadata);
+        steps.extend(self.blocked);
         steps.extend(self.files);
         steps.extend(modules);
         steps.extend(self.settings);
@@ -323,6 +333,12 @@ fn stale_kubelet_state(from: &NodeConfig, to: &NodeConfig) -> Vec<Step> {
         steps.push(Step::DeleteFile { path: format!("{root}/memory_manager_state") });
     }
     steps
+}
+
+/// The CNI configuration that containerd rendered from another template. While it exists, containerd does not render the new one.
+fn stale_network(from: &NodeConfig, to: &NodeConfig) -> Option<Step> {
+    let before = cni_template(&from.spec)?;
+    (cni_template(&to.spec) != Some(before)).then(|| Step::DeleteFile { path: rendered_cni() })
 }
 
 /// A value in the form in which settings are compared: the word in brackets if the kernel lists alternatives, else single spaces.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::cloud_service::CloudService;
 use crate::desired::{Account, Mount, Setting};
 use crate::file::{DesiredFile, FileState};
 
@@ -28,7 +29,9 @@ pub enum Step {
         text: String,
     },
     SetKernel(Setting),
-    BlockMetadata {
+    /// Blocks or unblocks pods without the host network.
+    BlockService {
+        service: CloudService,
         block: bool,
     },
     SetHostName {
@@ -82,8 +85,8 @@ impl fmt::Display for Step {
             Self::RestoreFile { path, .. } => write!(f, "restore {path}"),
             Self::EditFile { path, .. } => write!(f, "edit {path}"),
             Self::SetKernel(setting) => write!(f, "set {} to {}", setting.path, setting.value),
-            Self::BlockMetadata { block: true } => f.write_str("block pods from the metadata service"),
-            Self::BlockMetadata { block: false } => f.write_str("allow pods to reach the metadata service"),
+            Self::BlockService { service, block: true } => write!(f, "block pods from the {service}"),
+            Self::BlockService { service, block: false } => write!(f, "allow pods to reach the {service}"),
             Self::SetHostName { name } => write!(f, "set the host name to {name}"),
             Self::SetAccount(account) => write!(f, "set up the account {}", account.name),
             Self::RetireAccount { name } => write!(f, "retire the account {name}"),

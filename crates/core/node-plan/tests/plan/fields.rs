@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use crate::support::{Machine, PEM, config, facts};
 
 /// Fields that change nothing on a node, with the reason.
-const NOTHING: [(&str, &str); 15] = [
+const NOTHING: [(&str, &str); 16] = [
     ("metadata.name", "informational"),
     ("metadata.generation", "the document with the highest generation wins"),
     ("metadata.annotations", "informational"),
     ("spec.cluster.name", "informational"),
     ("spec.network.dataplane", "installed by an agent in the cluster"),
+    ("spec.network.policy", "installed by an agent in the cluster"),
     ("spec.health.gates", "used by kilnd during a trial"),
     ("spec.health.gates[].name", "used by kilnd during a trial"),
     ("spec.health.gates[].kind", "used by kilnd during a trial"),
@@ -62,7 +63,6 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
         from.as_object_mut().expect("an object").extend(over.as_object().expect("an object").clone());
         json!({"credentialFrom": from})
     };
-    let bridge = |policy: &str| json!({"network": {"plugin": "bridge", "policy": policy}, "kubelet": {"configuration": {"podCIDR": "10.1.0.0/24"}}});
     let disk = |over: Value| {
         let mut disk = json!({"mountPath": "/mnt"});
         disk.as_object_mut().expect("an object").extend(over.as_object().expect("an object").clone());
@@ -121,9 +121,9 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
             json!({"network": {"plugin": "azure"}}),
             json!({"network": {"plugin": "azure", "mode": "bridge"}}),
         ),
-        ("spec.network.policy", bridge(""), bridge("calico")),
         ("spec.network.mtu", nothing(), json!({"network": {"mtu": 1400}})),
         ("spec.network.blockMetadata", nothing(), json!({"network": {"blockMetadata": true}})),
+        ("spec.network.blockWireServer", nothing(), json!({"network": {"blockWireServer": true}})),
         ("spec.os.sysctl", nothing(), json!({"os": {"sysctl": {"vm.swappiness": "1"}}})),
         ("spec.os.swap.sizeMib", nothing(), json!({"os": {"swap": {"sizeMib": 64}}})),
         ("spec.os.hugePages.transparent", nothing(), json!({"os": {"hugePages": {"transparent": "never"}}})),

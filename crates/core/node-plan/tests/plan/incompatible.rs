@@ -45,11 +45,14 @@ fn each_reason_names_its_field() {
         (json!({"runtime": {"defaultRuntime": "../sh"}}), "spec.runtime.defaultRuntime"),
         (json!({"registries": [{"host": ".."}]}), "spec.registries[..]"),
         (json!({"network": {"plugin": "weave"}}), "spec.network.plugin"),
-        (json!({"network": {"plugin": "bridge"}}), "spec.kubelet.configuration[podCIDR]"),
         (json!({"network": {"plugin": "azure", "mode": "overlay"}}), "spec.network.mode"),
         (
             json!({"network": {"plugin": "azure", "mode": "bridge", "blockMetadata": true}}),
             "spec.network.blockMetadata",
+        ),
+        (
+            json!({"network": {"plugin": "azure", "mode": "bridge", "blockWireServer": true}}),
+            "spec.network.blockWireServer",
         ),
         (json!({"os": {"kernelModules": ["../x"]}}), "spec.os.kernelModules"),
         (json!({"os": {"kernelArguments": ["a=$(x)"]}}), "spec.os.kernelArguments"),

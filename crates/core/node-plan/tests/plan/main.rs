@@ -5,6 +5,7 @@ mod golden;
 mod incompatible;
 mod join;
 mod metadata;
+mod network;
 mod odd_values;
 mod properties;
 mod requests;

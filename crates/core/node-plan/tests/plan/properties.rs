@@ -37,7 +37,10 @@ fn part(which: usize, n: u64) -> Value {
         }
         14 => json!({"platform": {"users": [{"name": "ann", "sshKeys": [format!("ssh-ed25519 A{n} ann")]}]}}),
         15 => json!({"platform": {"temporaryDisk": {"mountPath": "/mnt"}}, "os": {"swap": {"sizeMib": n}}}),
-        16 => json!({"network": {"plugin": "azure", "mtu": 1400 + n, "blockMetadata": n == 0}}),
+        16 => {
+            let plugin = if n == 1 { "bridge" } else { "azure" };
+            json!({"network": {"plugin": plugin, "mtu": 1400 + n, "blockMetadata": n == 0, "blockWireServer": n == 2}})
+        }
         17 => json!({"os": {"kernelModules": ["br_netfilter"], "kernelArguments": [format!("a={n}")]}}),
         18 => json!({"kubelet": {"configuration": {"cpuManagerPolicy": "static", "reservedSystemCPUs": text}}}),
         _ => {
@@ -79,6 +82,9 @@ fn machine() -> impl Strategy<Value = Machine> {
             ("/sys/kernel/mm/transparent_hugepage/enabled", "always"),
             ("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0"),
             ("/sys/class/net/eth0/mtu", "1500"),
+            ("/proc/sys/net/ipv4/ip_forward", "0"),
+            ("/proc/sys/net/bridge/bridge-nf-call-iptables", "0"),
+            ("/proc/sys/net/bridge/bridge-nf-call-ip6tables", "0"),
         ] {
             machine.settings.insert(path.to_owned(), value.to_owned());
         }

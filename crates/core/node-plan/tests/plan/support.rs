@@ -1,11 +1,11 @@
 //! A simulated machine, and documents for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_node_config::NodeConfig;
 use kiln_node_plan::{
-    Account, Desired, DesiredFile, Facts, FileContent, FileState, Manifest, Observed, Owner, Plan, Step, ToObserve,
-    layout,
+    Account, CloudService, Desired, DesiredFile, Facts, FileContent, FileState, Manifest, Observed, Owner, Plan, Step,
+    ToObserve, layout,
 };
 use kiln_types::json::merge_patch;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
     pub(crate) swap: BTreeMap<String, u64>,
     pub(crate) mounts: Vec<String>,
     pub(crate) grown: bool,
-    pub(crate) blocks_metadata: bool,
+    pub(crate) blocked: BTreeSet<CloudService>,
     pub(crate) host_name: String,
     /// The manifest of a generation that is written but not yet in force.
     pub(crate) written: Option<Manifest>,
@@ -47,7 +47,7 @@ impl Default for Machine {
             swap: BTreeMap::new(),
             mounts: Vec::new(),
             grown: false,
-            blocks_metadata: false,
+            blocked: BTreeSet::new(),
             host_name: "node-1".to_owned(),
             written: None,
             services: Vec::new(),
@@ -101,8 +101,8 @@ impl Machine {
         let files: BTreeMap<_, _> = self.files.iter().filter(|(path, _)| !own(path)).collect();
         let enabled: Vec<_> = self.enabled.iter().filter(|(_, enabled)| **enabled).collect();
         format!(
-            "{files:#?}\n{:#?}\n{:#?}\n{enabled:#?}\n{:?}\n{:?}\n{}",
-            self.settings, self.accounts, self.swap, self.mounts, self.blocks_metadata
+            "{files:#?}\n{:#?}\n{:#?}\n{enabled:#?}\n{:?}\n{:?}\n{:?}",
+            self.settings, self.accounts, self.swap, self.mounts, self.blocked
         )
     }
 
@@ -126,7 +126,7 @@ impl Machine {
             files: self.files.iter().map(|(path, file)| (path.clone(), state(file))).collect(),
             texts: self.files.keys().map(|path| (path.clone(), self.text(path))).collect(),
             settings: self.settings.clone(),
-            blocks_metadata: self.blocks_metadata,
+            blocked: self.blocked.clone(),
             host_name: self.host_name.clone(),
             accounts: self.accounts.clone(),
             enabled: self.enabled.clone(),
@@ -145,7 +145,7 @@ impl Machine {
         observed.settings.retain(|path, _| needed.settings.contains(path));
         observed.accounts.retain(|name, _| needed.accounts.contains(name));
         observed.enabled.retain(|unit, _| needed.enabled.contains(unit));
-        observed.blocks_metadata &= needed.metadata;
+        observed.blocked.retain(|service| needed.blocked.contains(service));
         observed
     }
 
@@ -205,7 +205,8 @@ impl Machine {
             Step::SetKernel(setting) => {
                 self.settings.insert(setting.path.clone(), setting.value.clone());
             }
-            Step::BlockMetadata { block } => self.blocks_metadata = *block,
+            Step::BlockService { service, block: true } => _ = self.blocked.insert(*service),
+            Step::BlockService { service, block: false } => _ = self.blocked.remove(service),
             Step::SetHostName { name } => self.host_name.clone_from(name),
             Step::SetAccount(account) => {
                 self.accounts.insert(account.name.clone(), account.clone());

@@ -1,4 +1,4 @@
-//! Forwarding from a private network to the host.
+//! Forwarding from a private network to the host, and inside a private network.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
@@ -14,6 +14,24 @@ impl Network {
             for inner in listener.incoming().flatten() {
                 // An address that refuses connections on the host closes them here.
                 let Ok(outer) = TcpStream::connect(address) else { continue };
+                if let (Ok(from), Ok(to)) = (inner.try_clone(), outer.try_clone()) {
+                    thread::spawn(move || copy(from, to));
+                    thread::spawn(move || copy(outer, inner));
+                }
+            }
+        });
+    }
+}
+
+impl Network {
+    /// Forwards connections to `from` to another address of the same network, until this process ends. A server that listens on loopback
+    /// becomes reachable from other machines.
+    #[track_caller]
+    pub fn relay(&self, from: SocketAddr, to: SocketAddr) {
+        let (listener, network) = (self.listen(from), self.clone());
+        thread::spawn(move || {
+            for inner in listener.incoming().flatten() {
+                let Ok(outer) = network.connect(to) else { continue };
                 if let (Ok(from), Ok(to)) = (inner.try_clone(), outer.try_clone()) {
                     thread::spawn(move || copy(from, to));
                     thread::spawn(move || copy(outer, inner));

@@ -56,6 +56,10 @@ pub enum Error {
         "the kernel has no setting `{0}`\nhint: if a kernel module provides it, add the module to `spec.os.kernelModules`"
     )]
     NoSetting(String),
+    #[error(
+        "the kernel has no setting `{path}`: its module `{module}` is not loaded\nhint: add the module to the image, or see `journalctl -u systemd-modules-load`"
+    )]
+    ModuleNotLoaded { path: String, module: &'static str },
     #[error("cannot restore `{0}`: its backup `{copy}` is missing", copy = layout::before(.0))]
     BackupMissing(String),
     /// A service did not start, restart or reload. The only error after which kilnd reverts a generation that is in force.

@@ -58,6 +58,7 @@ pub fn gather(node: &Node, from: &CredentialFrom, known: KnownCredential) -> Res
         credential,
         joined,
         first_boot,
+        ..Facts::default()
     })
 }
 

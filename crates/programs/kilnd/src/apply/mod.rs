@@ -1,7 +1,7 @@
 //! Applies a document to a running node, and reverts it if that fails.
 //!
-//! A [`candidate`] is a document that was received and validated. [`facts`] and [`observe`] read the machine, [`transition`] plans the way to
-//! the document, and [`steps`] executes the plan; [`services`], [`enablement`], [`metadata_block`] and [`deferred`] are the parts of it that
+//! A [`candidate`] is a document that was received and validated. [`facts`], [`network_facts`] and [`observe`] read the machine, [`transition`] plans the way to
+//! the document, and [`steps`] executes the plan; [`services`], [`enablement`], [`pod_block`] and [`deferred`] are the parts of it that
 //! are more than files. [`store`] keeps the state across reboots. [`rollback`] ends trials and returns to earlier generations.
 //!
 //! The state is written before anything changes: it names the generation that *should* be in force. An interrupted transition is therefore
@@ -13,8 +13,9 @@ pub mod enablement;
 mod error;
 pub mod facts;
 pub mod join_tokens;
-pub mod metadata_block;
+pub mod network_facts;
 pub mod observe;
+pub mod pod_block;
 pub mod rollback;
 pub mod services;
 pub mod steps;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::os::{Owners, Root};
 use kiln_node_plan::{Deferred, Desired, DesiredFile, FileState, Manifest, Observed, Owner, ToObserve};
 
-use crate::apply::{deferred, enablement, metadata_block};
+use crate::apply::{deferred, enablement, pod_block};
 
 /// Observes what a plan for `desired` needs. `manifest` is the one of the previous generation.
 pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Result<Observed, crate::os::Error> {
@@ -40,8 +40,10 @@ pub fn observe(root: &Root, desired: &Desired, manifest: Option<Manifest>) -> Re
             observed.accounts.insert(name.clone(), account);
         }
     }
-    if needed.metadata {
-        observed.blocks_metadata = metadata_block::is_blocked(root)?;
+    for service in needed.blocked {
+        if pod_block::is_blocked(root, service)? {
+            observed.blocked.insert(service);
+        }
     }
     if root.is_host() {
         observed.swap = swap(&text(root, "/proc/swaps")?);
@@ -74,7 +76,7 @@ fn assume_applied(desired: &Desired, observed: &mut Observed) {
         }
     }
     observed.root_grown = true;
-    observed.blocks_metadata = desired.block_metadata;
+    observed.blocked.clone_from(&desired.blocked);
 }
 
 /// The state of a path. An owner may have several names, so the desired name is used if it has the same numbers.

@@ -5,7 +5,7 @@ use kiln_node_plan::layout::{self, KUBELET_UNIT};
 use kiln_node_plan::{DesiredFile, FileState, Owner, Step};
 
 use crate::apply::transition::{Phase, Transition};
-use crate::apply::{Error, ServiceError, deferred, enablement, metadata_block, services};
+use crate::apply::{Error, ServiceError, deferred, enablement, pod_block, services};
 use crate::node::Node;
 use crate::os::{self, Durability, Generations, Root};
 
@@ -23,6 +23,9 @@ impl Phase {
 impl Transition {
     /// Writes backups and the new generation's folder. Nothing that is in use changes.
     pub fn prepare(&self, node: &Node, phase: Phase) -> Result<(), Error> {
+        for warning in &self.desired.warnings {
+            node.log.warn(warning.clone());
+        }
         for step in self.plan.steps.iter().filter(|step| is_preparation(step)) {
             node.log.step(&step.to_string(), || self.step(node, step, phase))?;
         }
@@ -107,12 +110,23 @@ impl Transition {
             Step::EditFile { path, text } => edit(root, path, self.block(path), text, durability)?,
             Step::SetKernel(setting) => match root.set_kernel(&setting.path, &setting.value) {
                 Err(error) if error.is_not_found() && setting.optional => {
-                    node.log.warn(format!("the kernel has no setting `{}` yet", setting.path));
+                    let module = setting.module.map(|module| format!(": its module `{module}` is not loaded"));
+                    node.log.warn(format!(
+                        "the kernel has no setting `{}` yet{}",
+                        setting.path,
+                        module.unwrap_or_default()
+                    ));
                 }
-                Err(error) if error.is_not_found() => return Err(Error::NoSetting(setting.path.clone())),
+                Err(error) if error.is_not_found() => {
+                    let path = setting.path.clone();
+                    return Err(match setting.module {
+                        Some(module) => Error::ModuleNotLoaded { path, module },
+                        None => Error::NoSetting(path),
+                    });
+                }
                 done => done?,
             },
-            Step::BlockMetadata { block } => metadata_block::set_blocked(root, *block)?,
+            Step::BlockService { service, block } => pod_block::set_blocked(root, *service, *block)?,
             Step::SetHostName { name } => {
                 root.write_all(&[DesiredFile::plain("/etc/hostname", format!("{name}\n"))], durability)?;
                 root.set_host_name(name)?;

@@ -9,7 +9,7 @@ use kiln_types::SecretBytes;
 
 use crate::apply::facts::{self, KnownCredential};
 use crate::apply::observe::observe;
-use crate::apply::{Error, store};
+use crate::apply::{Error, network_facts, store};
 use crate::node::Node;
 use crate::os::{self, Generations};
 
@@ -76,7 +76,8 @@ impl Transition {
             }
             None => KnownCredential::Kept(None),
         };
-        let facts = facts::gather(node, &wanted.spec.credential_from, credential)?;
+        let mut facts = facts::gather(node, &wanted.spec.credential_from, credential)?;
+        network_facts::gather(root, &wanted.spec, &mut facts)?;
         let desired = Desired::render(wanted, &facts)?;
         for file in &wanted.spec.files {
             let real = root.real_path(&file.path)?;
@@ -140,7 +141,7 @@ fn is_restore(step: &Step) -> bool {
         Step::RestoreFile { .. }
             | Step::EditFile { .. }
             | Step::SetKernel(_)
-            | Step::BlockMetadata { .. }
+            | Step::BlockService { .. }
             | Step::RetireAccount { .. }
     )
 }

@@ -273,7 +273,7 @@ fn verify(node: &Node, state: &State, generation: &Generation) -> Result<(), Boo
     // Kernel settings and routing rules do not survive a reboot, and after a revert everything differs. Other differences are worth a warning.
     let link = Generations::new(&node.root).current()?;
     let is_persistent =
-        |step: &&Step| !matches!(step, Step::SetKernel(_) | Step::BlockMetadata { .. } | Step::SetHostName { .. });
+        |step: &&Step| !matches!(step, Step::SetKernel(_) | Step::BlockService { .. } | Step::SetHostName { .. });
     if link.as_deref() == Some(&generation.folder) {
         for step in transition.plan.steps.iter().filter(is_persistent) {
             node.log.warn(format!("changed since the last boot: {step}"));

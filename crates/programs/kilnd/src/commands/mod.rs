@@ -16,8 +16,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use kiln_node_config::{NodeConfig, ParseError};
-use kiln_node_plan::layout::STATUS;
-use kiln_node_plan::{Admission, PlanAction, State};
+use kiln_node_plan::layout::{self, STATUS};
+use kiln_node_plan::{Admission, CloudService, Manifest, PlanAction, State};
 use serde_json::{Value, json};
 
 use crate::apply::candidate::{Candidate, CandidateError};
@@ -26,7 +26,8 @@ use crate::apply::{self, ApplyError, Consent};
 use crate::args::Output;
 use crate::log::{error_chain, error_hints, error_line};
 use crate::node::Node;
-use crate::status::{Outcome, Status, short};
+use crate::os::host_network_pods;
+use crate::status::{Outcome, PodBlocks, Status, short};
 use crate::{boot, provisioning, sources};
 
 /// Success, or nothing to do.
@@ -191,7 +192,25 @@ pub fn status(node: &Node, output: Output) -> CommandResult {
         },
         None => now,
     };
+    let status = Status { pod_blocks: pod_blocks(node), ..status };
     CommandResult::new(DONE, output, &status)
+}
+
+/// What pods cannot reach in the generation in force; none if nothing is blocked.
+fn pod_blocks(node: &Node) -> Option<PodBlocks> {
+    let manifest = node.root.read_if_exists(&layout::current(layout::MANIFEST)).ok().flatten()?;
+    let manifest: Manifest = serde_json::from_slice(&manifest).ok()?;
+    let services: Vec<String> =
+        CloudService::ALL.iter().filter(|service| manifest.blocks(**service)).map(ToString::to_string).collect();
+    if services.is_empty() {
+        return None;
+    }
+    let exempt = if node.root.is_host() {
+        host_network_pods(Path::new("/proc"), Path::new("/var/log/pods"))
+    } else {
+        Vec::new()
+    };
+    Some(PodBlocks { services, exempt })
 }
 
 /// `kilnd config check`: reports every problem of a document.

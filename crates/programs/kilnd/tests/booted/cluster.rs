@@ -40,8 +40,14 @@ impl Cluster {
     /// Starts a control plane in a machine's network. Nodes join with a bootstrap token, and their CSRs are approved.
     #[track_caller]
     pub(crate) fn start(machine: &Machine) -> Self {
+        Self::start_with(machine, &Options::default())
+    }
+
+    /// The same with other options.
+    #[track_caller]
+    pub(crate) fn start_with(machine: &Machine, options: &Options) -> Self {
         let network = machine.network().clone();
-        let plane = network.within(|| ControlPlane::start(&Options::default()).map_err(std::io::Error::other));
+        let plane = network.within(|| ControlPlane::start(options).map_err(std::io::Error::other));
         let plane = plane.unwrap_or_else(|error| panic!("{error}"));
         let cluster = Self { plane: Arc::new(plane), network };
         joining_objects().into_iter().for_each(|object| cluster.apply(object));
@@ -56,6 +62,22 @@ impl Cluster {
     /// The `ovf-env.xml` of the first boot: generation 1, and the token as a separate part.
     pub(crate) fn ovf_env(&self) -> String {
         ovf_env_with_credential("node-1", &self.document(1), &format!("{}.{}", TOKEN.0, TOKEN.1))
+    }
+
+    /// The `ovf-env.xml` of another node's first boot.
+    pub(crate) fn ovf_env_for(&self, name: &str, document: &Document) -> String {
+        ovf_env_with_credential(name, document, &format!("{}.{}", TOKEN.0, TOKEN.1))
+    }
+
+    /// The address of the API server, on the loopback device of the machine's network.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.plane.address()
+    }
+
+    /// An object, if it exists.
+    pub(crate) fn get(&self, words: &[&str]) -> Option<Value> {
+        let (plane, words) = (Arc::clone(&self.plane), words.to_vec());
+        self.network.within(move || plane.get(&words).map_err(std::io::Error::other)).ok()
     }
 
     /// Creates or updates an object.
