@@ -42,7 +42,7 @@ pub enum TestDep {
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
     CloudRoot,
     /// A Debian root with the agents and package managers of the images that people use: cloud-init, waagent, netplan, systemd-resolved,
-    /// unattended-upgrades, rpm, and the labels of an `SELinux` policy.
+    /// unattended-upgrades, rpm, and the labels of an SELinux policy.
     ImageRoot,
     /// QEMU and tools that create disk images.
     BenchTools,
@@ -118,7 +118,7 @@ pub enum Recipe {
         /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
-    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default `SELinux` policy. A variant of its own, so that the keys of the
+    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default SELinux policy. A variant of its own, so that the keys of the
     /// other roots do not change.
     LabelledDebianRoot {
         suite: &'static str,

@@ -52,7 +52,7 @@ pub(super) fn make(wanted: &DebianRoot, folder: &Path, log: &Path, stop: &Stop) 
     wanted.disabled.iter().try_for_each(|unit| disable(&root, unit))
 }
 
-/// Gives every file of a root the label that the default `SELinux` policy has for it. The kernel of the host need not know `SELinux`: labels are
+/// Gives every file of a root the label that the default SELinux policy has for it. The kernel of the host need not know SELinux: labels are
 /// extended attributes.
 pub(super) fn label(folder: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
     // setfiles reads its list of mounts from /proc, which disappears with the namespace.
