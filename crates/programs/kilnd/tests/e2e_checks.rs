@@ -12,6 +12,7 @@ use booted::stage::Stage;
 use serde_json::{Value, json};
 use support::program::kilnd;
 use testkit::TestDep;
+use testkit::nspawn::Blueprint;
 
 const UNITS: &str = "/usr/lib/systemd/system";
 /// A drop-in of the image that sorts after kiln's, whatever kiln's is called, and a condition in it that is not met.
@@ -20,6 +21,11 @@ const CONDITION: &str = "[Unit]\nConditionPathExists=/opt/bin/kubelet\n";
 
 fn root_of(dependency: TestDep) -> PathBuf {
     testkit::require(dependency).ancestors().nth(3).expect("a root").to_owned()
+}
+
+/// A machine that has a `/dev/console`: with the pipes of other tests there is none.
+fn with_console(name: &str) -> Blueprint {
+    Stage::with_fakes(name).argument("--console=read-only")
 }
 
 /// The findings on a root: exit code, and ids with their severities.
@@ -62,7 +68,7 @@ fn real_debian_roots_have_exactly_the_expected_findings() {
 
 #[test]
 fn broken_image_prints_one_sentence_on_the_console() {
-    let mut machine = Stage::with_fakes("broken").file(SITE, CONDITION).build();
+    let mut machine = with_console("broken").file(SITE, CONDITION).build();
     machine.hardware("dmi/product_uuid", ONE);
     // The image does not have this version, so the gate stays closed.
     let document = Document::new(1).with("/spec/kubelet/version", json!("9.9.9"));
@@ -88,7 +94,7 @@ fn broken_image_prints_one_sentence_on_the_console() {
 
 #[test]
 fn kubelet_that_systemd_skips_is_explained_on_the_console() {
-    let mut machine = Stage::with_fakes("skipped").file(SITE, CONDITION).build();
+    let mut machine = with_console("skipped").file(SITE, CONDITION).build();
     machine.hardware("dmi/product_uuid", ONE);
     machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&max_pods(1, 30))));
     machine.boot();
@@ -106,7 +112,7 @@ fn machine_that_works_prints_nothing_and_gives_a_support_bundle_without_secrets(
     let secrets = "echo 'token abcdef.0123456789abcdef password=hunter2 --token swordfish' >&2\n\
                    echo '-----BEGIN EC PRIVATE KEY-----' >&2; echo c2VjcmV0LWtleS1ieXRlcw >&2; echo '-----END EC PRIVATE KEY-----' >&2\n";
     let unit = "[Service]\nExecStartPre=/usr/bin/log-secrets\nExecStart=/usr/bin/kubelet\n";
-    let mut machine = Stage::with_fakes("supported")
+    let mut machine = with_console("supported")
         .file(&format!("{UNITS}/kubelet.service"), unit)
         .executable("/usr/bin/log-secrets", format!("#!/bin/sh\n{secrets}"))
         .build();
