@@ -12,7 +12,7 @@ const PROGRAM: (&str, &str) = ("CARGO_BIN_EXE", "_kilnd");
 const START: &str = "testkit::private().command(env!(\"";
 
 /// Files that mention the program otherwise, and why it is still in a private network.
-const OTHER_USES: [(&str, &str); 10] = [
+const OTHER_USES: [(&str, &str); 12] = [
     ("programs/kilnd/az_grow_root.rs", "below `unshare --net`"),
     ("programs/kilnd/az_power_cut.rs", "started in the private network, and copied into a machine"),
     ("programs/kilnd/booted/stage.rs", "a machine has a private network"),
@@ -22,6 +22,8 @@ const OTHER_USES: [(&str, &str); 10] = [
     ("programs/kilnd/e2e_identity_mounts.rs", "below `unshare --net`"),
     ("programs/kilnd/e2e_task_pods.rs", "runc creates a network namespace"),
     ("programs/kilnd/install.rs", "only its bytes are compared"),
+    ("programs/kilnd/packaged/mod.rs", "copied into a machine, which has a private network"),
+    ("programs/kilnd/raw_names.rs", "below `unshare --net`"),
     ("programs/kilnd/support/program.rs", "started by `kilnd()`, and by scripts in the private network"),
 ];
 

@@ -3,9 +3,7 @@
 mod support;
 
 #[path = "watched/azure.rs"]
-#[expect(dead_code, reason = "each test binary uses a part")]
 mod azure;
-#[expect(dead_code, reason = "each test binary uses a part")]
 mod scripted_host;
 
 use std::fs;

@@ -302,12 +302,7 @@ fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
         },
         // `MACAddress=` in `[Link]` sets an address and matches nothing.
         |tree| {
-            drop(
-                tree.put(
-                    "/etc/systemd/network/10-a.network",
-                    "[Match]\nName=eth0\n[Link]\nMACAddress=00:0d:3a:01:02:03\n",
-                ),
-            )
+            tree.put("/etc/systemd/network/10-a.network", "[Match]\nName=eth0\n[Link]\nMACAddress=00:0d:3a:01:02:03\n");
         },
         |tree| {
             cloud_init(tree);
