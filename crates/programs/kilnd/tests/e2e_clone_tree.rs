@@ -274,7 +274,7 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
         for path in journal {
             assert!(tree::files_containing(Path::new(&path), &deeper).is_empty(), "{path}");
         }
-        let named = |path: &str| {
+        let explain = |path: &str| {
             let values =
                 identity.iter().filter(|(_, value)| !tree::files_containing(Path::new(path), &[value]).is_empty());
             format!("{path}: {:?}", values.map(|(name, _)| name).collect::<Vec<_>>())
@@ -282,7 +282,7 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
         assert!(
             found.is_empty(),
             "the donor's identity: {:#?}",
-            found.iter().map(|path| named(path)).collect::<Vec<_>>()
+            found.iter().map(|path| explain(path)).collect::<Vec<_>>()
         );
         let others: Vec<&str> = values.iter().copied().filter(|value| *value != ONE).collect();
         assert!(tree::files_containing(&root.join("var/lib/kiln/ancestry.log"), &others).is_empty());

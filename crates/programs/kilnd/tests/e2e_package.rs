@@ -146,7 +146,8 @@ fn removal_with_a_closed_gate_lets_the_kubelet_start() {
 fn rpm_has_no_effect_until_kilnd_enable_and_its_removal_disables_kilnd() {
     let node = Node::boot("rpm");
     let (before, running) = (node.systemd_files(), node.processes());
-    assert_eq!(node.rpm("--install", Some("1.0.0")).code, Some(0));
+    let installed = node.rpm("--install", Some("1.0.0"));
+    assert_eq!(installed.code, Some(0), "{installed}");
     assert_eq!((node.systemd_files(), node.processes()), (before.clone(), running.clone()));
     node.kilnd_output(&["enable", "--yes"]);
     assert!(node.machine.exists("/etc/systemd/system/kubelet.service.d"));

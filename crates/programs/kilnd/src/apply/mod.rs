@@ -263,7 +263,7 @@ fn undo(node: &Node, assessed: &Assessed) -> Result<(), Error> {
             node.root.remove(path, Durability::Now)?;
         }
     }
-    node.root.remove_tree(&Generations::folder(&assessed.transition.folder))?;
+    node.root.remove_tree(Generations::folder(&assessed.transition.folder))?;
     Ok(())
 }
 

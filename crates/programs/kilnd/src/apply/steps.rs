@@ -184,7 +184,7 @@ fn restore(root: &Root, path: &str, before: &FileState, durability: Durability) 
         }
         FileState::Link { target } => root.replace_link(path, target, durability)?,
         FileState::File { mode, owner, .. } => {
-            let bytes = root.read_if_exists(&layout::before(path))?;
+            let bytes = root.read_if_exists(layout::before(path))?;
             let bytes = bytes.ok_or_else(|| Error::BackupMissing(path.to_owned()))?;
             root.write_all(&[DesiredFile::new(path, bytes, *mode).owned_by(owner.clone())], durability)?;
         }

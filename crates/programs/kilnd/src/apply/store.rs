@@ -81,7 +81,7 @@ pub fn document_or(
 }
 
 fn text(root: &Root, folder: &str) -> Result<Option<Vec<u8>>, crate::os::Error> {
-    root.read_if_exists(&format!("{}/{DOCUMENT}", Generations::folder(folder)))
+    root.read_if_exists(format!("{}/{DOCUMENT}", Generations::folder(folder)))
 }
 
 fn bytes(state: &State) -> Vec<u8> {

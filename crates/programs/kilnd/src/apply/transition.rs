@@ -71,7 +71,7 @@ impl Transition {
             // A clone must not use its donor's credential.
             _ if phase == Phase::FirstBoot => KnownCredential::Given(given),
             Some(name) => {
-                let kept = root.read_if_exists(&format!("{}/{CREDENTIAL}", Generations::folder(name)))?;
+                let kept = root.read_if_exists(format!("{}/{CREDENTIAL}", Generations::folder(name)))?;
                 KnownCredential::Kept(kept.map(SecretBytes::new))
             }
             None => KnownCredential::Kept(None),
@@ -122,7 +122,7 @@ impl Transition {
 /// The manifest of the generation in force, merged with that of a generation whose transition was interrupted.
 fn load_manifest(node: &Node, state: &State, link: Option<&str>) -> Result<Option<Manifest>, os::Error> {
     let read = |name: &str| -> Result<Option<Manifest>, os::Error> {
-        let bytes = node.root.read_if_exists(&format!("{}/{MANIFEST}", Generations::folder(name)))?;
+        let bytes = node.root.read_if_exists(format!("{}/{MANIFEST}", Generations::folder(name)))?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     };
     let last = link.map(read).transpose()?.flatten();

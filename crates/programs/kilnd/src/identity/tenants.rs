@@ -45,7 +45,7 @@ pub(super) enum Layers {
 /// The folders of writable layers. Image layers have the same form, so they can only be distinguished with containerd's database. The database is
 /// not changed; containerd removes dead containers itself.
 pub(super) fn layers(root: &Root) -> Result<Layers, crate::os::Error> {
-    let Some(bytes) = root.read_if_exists(&format!("{SNAPSHOTTER}/metadata.db"))? else {
+    let Some(bytes) = root.read_if_exists(format!("{SNAPSHOTTER}/metadata.db"))? else {
         return Ok(Layers::Known(Vec::new()));
     };
     let listed = Database::open(&bytes).and_then(|database| database.buckets(&["v1", "snapshots"]));

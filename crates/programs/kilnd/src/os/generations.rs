@@ -102,7 +102,7 @@ impl Generations {
         let (leftovers, all): (Vec<String>, Vec<String>) =
             self.root.text_names(GENERATIONS)?.into_iter().partition(|name| name.starts_with('.'));
         for name in &leftovers {
-            self.root.remove_tree(&Self::folder(name))?;
+            self.root.remove_tree(Self::folder(name))?;
         }
         let all = by_age(all);
         let current = self.current()?;
@@ -110,7 +110,7 @@ impl Generations {
         let spare = |name: &String| spared.contains(&name.as_str()) || current.as_ref() == Some(name);
         let removed: Vec<String> = all.into_iter().filter(|name| !spare(name)).take(excess).collect();
         for name in &removed {
-            self.root.remove_tree(&Self::folder(name))?;
+            self.root.remove_tree(Self::folder(name))?;
         }
         Ok(removed)
     }

@@ -75,7 +75,8 @@ pub fn existing(root: &Root) -> Result<Vec<Link>, Error> {
         all.into_iter().partition(|link| link.target.starts_with(&folder));
     let units: Vec<String> = links.iter().map(|link| link.path.clone()).collect();
     links.extend(others.into_iter().filter(|link| units.contains(&link.target)));
-    links.sort_by_key(|link| link.drop_in().is_none());
+    // Units last: the other links of an interrupted removal are recognised by them.
+    links.sort_by_key(|link| (link.drop_in().is_none(), link.target.starts_with(&folder)));
     Ok(links)
 }
 

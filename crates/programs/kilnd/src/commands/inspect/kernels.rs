@@ -19,7 +19,7 @@ pub(super) fn reboot_required(root: &Root) -> Result<Option<Vec<String>>, crate:
         if root.read_if_exists(path)?.is_none() {
             continue;
         }
-        let packages = root.read_if_exists(&format!("{path}.pkgs"))?.unwrap_or_default();
+        let packages = root.read_if_exists(format!("{path}.pkgs"))?.unwrap_or_default();
         let mut packages: Vec<String> =
             String::from_utf8_lossy(&packages).split_whitespace().map(str::to_owned).collect();
         packages.sort();

@@ -26,11 +26,11 @@ impl Root {
     pub fn account(&self, name: &str) -> Result<Option<Account>, Error> {
         let lists = self.lists()?;
         let Some(person) = lists.person(name).filter(|_| !lists.is_retired(name)) else { return Ok(None) };
-        let keys = self.read_if_exists(&keys_file(&person))?.unwrap_or_default();
+        let keys = self.read_if_exists(keys_file(&person))?.unwrap_or_default();
         let keys = String::from_utf8_lossy(&keys);
         let keys = keys.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let ssh_keys = keys.map(str::to_owned).collect();
-        let sudo = self.read_if_exists(&sudoers_file(name))?.is_some_and(|text| text == sudoers(name).as_bytes());
+        let sudo = self.read_if_exists(sudoers_file(name))?.is_some_and(|text| text == sudoers(name).as_bytes());
         let groups = lists.groups_of(name);
         Ok(Some(Account { name: name.to_owned(), ssh_keys, groups, shell: person.shell, sudo }))
     }
@@ -69,10 +69,10 @@ impl Root {
     /// Disables an account and deletes its SSH keys and sudo rule. Its files stay.
     pub fn retire(&self, name: &str, durability: Durability) -> Result<(), Error> {
         let _lock = self.lock_lists()?;
-        self.remove(&sudoers_file(name), durability)?;
+        self.remove(sudoers_file(name), durability)?;
         let before = self.lists()?;
         let Some(person) = before.person(name) else { return Ok(()) };
-        self.remove(&keys_file(&person), durability)?;
+        self.remove(keys_file(&person), durability)?;
         let mut lists = before.clone();
         lists.set_retired(name, true);
         self.write_lists(&before, &lists, durability)
@@ -144,7 +144,7 @@ impl Root {
         // A `DesiredFile` has a path that is UTF-8; skeletons with other names do not exist in practice.
         for name in self.text_names(SKELETON)? {
             let from = format!("{SKELETON}/{name}");
-            let exists = self.kind(&format!("{}/{name}", person.home))?.is_some();
+            let exists = self.kind(format!("{}/{name}", person.home))?.is_some();
             if self.kind(&from)? == Some(FileKind::File) && !exists {
                 let copy = DesiredFile::plain(format!("{}/{name}", person.home), self.read(&from)?);
                 copies.push(copy.owned_by(person.owner()));

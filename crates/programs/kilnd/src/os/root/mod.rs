@@ -160,8 +160,8 @@ impl Root {
                 Err(errno) => Err(errno),
             }
         })?;
-        let made = rustix::fs::openat(&parent, &temporary, FOLDER | OFlags::NOFOLLOW, Mode::empty());
-        self.label(made.map_err(|errno| Error::io("open", path, errno))?, path, EntryKind::Folder)?;
+        let open = rustix::fs::openat(&parent, &temporary, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+        self.label(open.map_err(|errno| Error::io("open", path, errno))?, path, EntryKind::Folder)?;
         self.ops.act(Op::Attributes, "set owner and mode of", path, || {
             let (user, group) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
             rustix::fs::chownat(&parent, &temporary, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
