@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Finding, Purpose, Severity, Tree};
 use crate::Image;
+use crate::resolver::uses_stub;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// The name servers of the links, which systemd-resolved writes next to its stub.
-const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 const STUB: &str = "/run/systemd/resolve/stub-resolv.conf";
 /// Kernel settings without which pods have no network.
 const BASELINE: [&str; 3] =
@@ -65,28 +64,24 @@ fn matching_lines<'t>(path: &str, text: &'t str) -> impl Iterator<Item = &'t str
     })
 }
 
-/// CoreDNS forwards to the name servers of the node's resolver configuration. A loopback address there is CoreDNS itself.
+/// `CoreDNS` forwards to the name servers of the node's resolver configuration. A loopback address there is `CoreDNS` itself. For the stub of
+/// systemd-resolved kilnd uses the servers that systemd-resolved writes.
 fn resolver(tree: &dyn Tree, image: &Image, findings: &mut Vec<Finding>) {
     let path = if image.resolv_conf.is_empty() { RESOLV_CONF } else { &image.resolv_conf };
-    let target = tree.link(path).unwrap_or_default();
-    let is_stub = path == STUB || target.ends_with("systemd/resolve/stub-resolv.conf");
-    let text = tree.text(path).unwrap_or_default();
+    let (target, text) = (tree.link(path), tree.text(path).unwrap_or_default());
+    let is_stub = path == STUB || uses_stub(target.as_deref(), &text);
+    if is_stub && image.resolv_conf.is_empty() && tree.is_wanted("systemd-resolved.service") {
+        return;
+    }
     let servers = text.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
-    let is_loop = |server: &str| server.trim().starts_with("127.") || server.trim() == "::1";
+    let is_loop = |server: &str| server.starts_with("127.") || server == "::1";
     if is_stub || servers.map(str::trim).any(is_loop) {
-        // With systemd-resolved, kilnd can use the file with the real name servers.
-        let has_resolved = image.resolv_conf.is_empty() && tree.is_wanted("systemd-resolved.service");
-        let fix = if has_resolved {
-            format!("set `resolvConf` in `image.json` to `{RESOLVED}`")
-        } else {
-            "name a file with the addresses of real name servers in `resolvConf` of `image.json`".to_owned()
-        };
         findings.push(Finding {
             id: "resolv-conf-loop",
             severity: Severity::Warning,
             path: path.to_owned(),
             message: format!("`{path}` names a resolver on the loopback device, so CoreDNS would forward to itself"),
-            fix,
+            fix: "name a file with the addresses of real name servers in `resolvConf` of `image.json`".to_owned(),
         });
     }
 }

@@ -90,7 +90,8 @@ fn selinux(tree: &dyn Tree, findings: &mut Vec<Finding>) {
 fn identity(tree: &dyn Tree, findings: &mut Vec<Finding>) {
     let found: Vec<&str> = IDENTITY
         .iter()
-        .filter(|item| item.treatment != Treatment::Keep)
+        // Edited files are part of every image; those that match one machine are `network-pinned-to-mac`.
+        .filter(|item| !matches!(item.treatment, Treatment::Keep | Treatment::Edit))
         .filter(|item| {
             item.paths.iter().flat_map(|pattern| tree.glob(pattern)).any(|path| has_identity(tree, item.name, &path))
         })
@@ -133,8 +134,9 @@ fn has_identity(tree: &dyn Tree, item: &str, path: &str) -> bool {
         Some(_) => {
             let text = tree.text(path).unwrap_or_default();
             match item {
+                // Those that match one machine are `network-pinned-to-mac`.
+                "interface-rules" => false,
                 "machine-id" => !["", "uninitialized"].contains(&text.trim()),
-                "netplan" => text.lines().any(|line| line.trim_start().starts_with("macaddress:")),
                 "iscsi-initiator" => text.lines().any(|line| line.trim_start().starts_with("InitiatorName=")),
                 "host-name" => !["", "localhost"].contains(&text.trim()),
                 _ => true,

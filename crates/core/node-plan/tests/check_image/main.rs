@@ -267,7 +267,7 @@ fn each_problem_gives_exactly_its_finding() {
 
 #[test]
 fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
-    let fine: [fn(&mut MapTree); 11] = [
+    let fine: [fn(&mut MapTree); 12] = [
         |tree| {
             tree.remove("/usr/sbin/update-grub").program("/usr/bin/kernel-install");
             tree.put("/boot/loader/entries.srel", "type1\n");
@@ -293,6 +293,13 @@ fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
         },
         |tree| _ = tree.append(KUBELET, "[Service]\nEnvironmentFile=-/etc/default/kubelet\nExecStartPre=-/sbin/none\n"),
         |tree| _ = tree.append(KUBELET, "[Unit]\nConditionPathExists=|/etc/none\nConditionPathExists=|/etc/fstab\n"),
+        // kilnd uses the servers of systemd-resolved instead of its stub.
+        |tree| {
+            tree.put("/etc/resolv.conf", "search x\nnameserver 127.0.0.53\n");
+            tree.put(&format!("{UNITS}/systemd-resolved.service"), "[Service]\nExecStart=/bin/true\n");
+            let link = "/etc/systemd/system/multi-user.target.wants/systemd-resolved.service";
+            tree.symlink(link, &format!("{UNITS}/systemd-resolved.service"));
+        },
         // Whether a condition on the running machine holds is not known.
         |tree| _ = tree.append(KUBELET, "[Unit]\nConditionPathExists=/run/flannel\nConditionVirtualization=vm\n"),
         // The test in `if` does not decide the result, and a pipe cannot be judged.
