@@ -56,8 +56,8 @@ fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
 #[test]
 fn ports_are_blocked_next_to_an_address_and_foreign_rules_are_kept() {
     testkit::private().inside(|| {
-        ip("rule add pref 4 to 10.9.8.5 ipproto tcp dport 80 lookup 300");
-        ip("-6 rule add pref 4 to fd03::5 ipproto tcp dport 80 lookup 300");
+        ip("rule add pref 2 to 10.9.8.5 ipproto tcp dport 80 lookup 300");
+        ip("-6 rule add pref 2 to fd03::5 ipproto tcp dport 80 lookup 300");
         let both = || ip("rule list") + &ip("-6 rule list");
         let before = both();
         let table = Rtnetlink::open().expect("a socket");

@@ -38,7 +38,8 @@ pub fn host_network_pods(proc: &Path, logs: &Path) -> Vec<String> {
 fn pod_uid(cgroup: &str) -> Option<String> {
     let path = cgroup.lines().find_map(|line| line.split_once("/kubepods").map(|(_, path)| path))?;
     let part = path.split('/').find_map(|part| {
-        let (before, uid) = part.split_once("pod")?;
+        // From the end, because `kubepods` contains `pod`, too.
+        let (before, uid) = part.rsplit_once("pod")?;
         (before.is_empty() || before.ends_with('-')).then_some(uid)
     })?;
     let uid = part.trim_end_matches(".slice").replace('_', "-");

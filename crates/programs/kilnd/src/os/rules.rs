@@ -50,12 +50,13 @@ mod number {
 
 /// The priorities of the rules. They are after the kernel's rule 0, so that a local service with this address stays reachable, and before the
 /// rules of network plugins, which would route packets of pods elsewhere: Cilium's start at 9, others in the hundreds. Jump targets have
-/// their own priorities, because the kernel jumps to the first rule with that number.
+/// their own priorities, because the kernel jumps to the first rule with that number. Blocks of addresses and of ports share no priority,
+/// because the kernel deletes the first rule that has all given properties: one without a port would match one with a port.
 mod priority {
-    pub(super) const PORTS_LOCAL: u32 = 3;
-    pub(super) const PORTS_PROHIBIT: u32 = 4;
-    pub(super) const PORTS_OTHERS: u32 = 5;
-    pub(super) const PORTS_FRAGMENTS: u32 = 6;
+    pub(super) const PORTS_LOCAL: u32 = 1;
+    pub(super) const PORTS_PROHIBIT: u32 = 2;
+    pub(super) const PORTS_OTHERS: u32 = 3;
+    pub(super) const PORTS_FRAGMENTS: u32 = 4;
     pub(super) const PORTS_END: u32 = 8;
 
     pub(super) const ADDRESS_LOCAL: u32 = 5;
