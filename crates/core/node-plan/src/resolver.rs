@@ -9,7 +9,7 @@ const STUB: &str = "systemd/resolve/stub-resolv.conf";
 const ADDRESSES: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 
 /// Whether `/etc/resolv.conf` names systemd-resolved's stub: by its link, or by its text if another program copied it. The stub listens on the
-/// node's loopback device, which a pod does not have, and CoreDNS would forward queries to itself. The link is enough, because at boot its target does
+/// node's loopback device, which a pod does not have, and `CoreDNS` would forward queries to itself. The link is enough, because at boot its target does
 /// not exist yet.
 pub fn uses_stub(link: Option<&str>, text: &str) -> bool {
     let servers: Vec<&str> =
