@@ -75,8 +75,9 @@ fn restarted_units_change_nothing_on_a_live_node_and_during_a_trial() {
 
     machine.write("/root/next.json", &next.bytes(), 0o600);
     machine.shell("kilnd apply --config /root/next.json --dmi /hardware/dmi");
+    // It records the trial first and then the requests of the document.
     machine.wait_until("kilnd watch follows generation 2", |machine| {
-        machine.read("/run/kiln/trial.json").filter(|text| !text.is_empty() && pods(machine) == Some(40))
+        machine.read("/var/lib/kiln/requests.json").filter(|text| text.contains("\"2-") && pods(machine) == Some(40))
     });
     restart_everything(&machine, "during the trial");
     assert_eq!(restarts_of_trial(&machine), json!(0), "restarts of units are not reboots");
