@@ -20,7 +20,7 @@ const SERVICES: [&str; 2] = ["containerd.service", "kubelet.service"];
 /// A booted node.
 pub(crate) struct Node {
     pub(crate) machine: Machine,
-    /// rpm's database, which rpm keeps in the home folder of the caller.
+    /// The home folder of rpm, with its database.
     home: TempDir,
 }
 
@@ -44,7 +44,10 @@ impl Node {
         for (path, text) in Stage::test_drop_ins() {
             blueprint = blueprint.file(&path, text);
         }
-        let node = Self { machine: blueprint.boot(), home: tempfile::tempdir().expect("a folder") };
+        let home = tempfile::tempdir().expect("a folder");
+        // SQLite follows the link `/proc/ID/root` to the root of this process, so the database is here and not in the machine.
+        std::fs::create_dir(home.path().join(".rpmdb")).expect("created");
+        let node = Self { machine: blueprint.boot(), home };
         node.wait_for_services();
         node
     }
