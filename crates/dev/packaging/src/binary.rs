@@ -53,7 +53,8 @@ pub fn build(root: &Path, program: Program, profile: &str, architecture: Archite
 /// Compiles a program of a release, always for musl: releases of two machines must not differ.
 pub fn build_musl(root: &Path, program: Program, profile: &str, architecture: Architecture) -> Result<Built, Error> {
     let target = Libc::Musl.target(architecture);
-    if !has_library(root, &target)? && !(add_target(root, &target) && has_library(root, &target)?) {
+    let has_target = has_library(root, &target)? || (add_target(root, &target) && has_library(root, &target)?);
+    if !has_target {
         return Err(Error::NoTarget(target));
     }
     build_for(root, program, profile, architecture, Libc::Musl)

@@ -34,7 +34,7 @@ pub struct Inputs {
     pub revision: Option<String>,
     pub programs: Vec<Programs>,
     pub documents: Documents,
-    /// CycloneDX, as JSON.
+    /// JSON in the format of `CycloneDX`.
     pub sbom: String,
 }
 

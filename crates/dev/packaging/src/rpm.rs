@@ -1,7 +1,7 @@
 //! RPM packages: a lead, a signature header with digests, a header that describes the files, and their compressed cpio archive. The bytes do
 //! not depend on the machine or the time.
 //!
-//! File contexts of SELinux are not part of an RPM: rpm labels files by the policy of the machine when it installs them.
+//! File contexts of `SELinux` are not part of an RPM: rpm labels files by the policy of the machine when it installs them.
 
 mod cpio;
 mod header;
@@ -16,7 +16,7 @@ use header::{Header, Value};
 
 /// The release of the packaging of one version.
 const RELEASE: &str = "1";
-/// SHA-256, in OpenPGP's numbers.
+/// SHA-256, as numbered by `OpenPGP`.
 const SHA256: u32 = 8;
 /// `%config(noreplace)`: an upgrade keeps the user's changes.
 const CONFIG_NOREPLACE: u32 = 1 | 1 << 4;

@@ -32,9 +32,10 @@ fn package(version: &str) -> Package {
 }
 
 #[track_caller]
-fn rpm_command(arguments: &[&str], last: &Path) -> Finished {
+fn rpm_command(home: &Path, arguments: &[&str], last: &Path) -> Finished {
     let mut command = Command::new(require(TestDep::Rpm));
-    command.args(arguments).arg(last);
+    // rpm keeps its database in the home folder.
+    command.args(arguments).arg(last).env("HOME", home);
     run(command, Duration::from_mins(1))
 }
 
@@ -50,9 +51,9 @@ fn rpm_verifies_the_digests_and_lists_files_modes_links_and_scriptlets() {
     let folder = TempDir::new().unwrap();
     let file = written(folder.path(), &package("1.2.3"));
     assert_eq!(file.file_name().unwrap(), "kilnd-1.2.3-1.x86_64.rpm");
-    let checked = rpm_command(&["--checksig", "--verbose"], &file).success().stdout;
+    let checked = rpm_command(folder.path(), &["--checksig", "--verbose"], &file).success().stdout;
     assert!(checked.contains("Header SHA256 digest: OK") && checked.contains("Payload SHA256 digest: OK"), "{checked}");
-    let listed = rpm_command(&["--query", "--list", "--verbose", "--package"], &file).success().stdout;
+    let listed = rpm_command(folder.path(), &["--query", "--list", "--verbose", "--package"], &file).success().stdout;
     for (start, end) in [
         ("-rwxr-xr-x", "/usr/bin/kilnd"),
         ("-rw-------", "/etc/kiln/kilnd.json"),
@@ -65,13 +66,13 @@ fn rpm_verifies_the_digests_and_lists_files_modes_links_and_scriptlets() {
         assert!(found, "{end}: {listed}");
     }
     assert!(!listed.lines().any(|line| line.ends_with(" /usr/bin")), "shared folders belong to no package: {listed}");
-    let scripts = rpm_command(&["--query", "--scripts", "--package"], &file).success().stdout;
+    let scripts = rpm_command(folder.path(), &["--query", "--scripts", "--package"], &file).success().stdout;
     assert!(scripts.contains("preuninstall scriptlet (using /bin/sh)") && scripts.contains("posttrans"), "{scripts}");
-    let required = rpm_command(&["--query", "--requires", "--package"], &file).success().stdout;
+    let required = rpm_command(folder.path(), &["--query", "--requires", "--package"], &file).success().stdout;
     assert!(required.lines().any(|line| line == "/bin/sh"), "{required}");
-    let configuration = rpm_command(&["--query", "--configfiles", "--package"], &file).success().stdout;
+    let configuration = rpm_command(folder.path(), &["--query", "--configfiles", "--package"], &file).success().stdout;
     assert_eq!(configuration, "/etc/kiln/kilnd.json\n");
-    let described = rpm_command(&["--query", "--info", "--package"], &file).success().stdout;
+    let described = rpm_command(folder.path(), &["--query", "--info", "--package"], &file).success().stdout;
     assert!(
         described.contains("Architecture: x86_64") && described.contains("License     : Apache-2.0"),
         "{described}"
@@ -82,7 +83,7 @@ fn rpm_verifies_the_digests_and_lists_files_modes_links_and_scriptlets() {
     let last = bytes.len() - 20;
     bytes[last] ^= 1;
     fs::write(&file, bytes).unwrap();
-    assert_ne!(rpm_command(&["--checksig"], &file).code, Some(0));
+    assert_ne!(rpm_command(folder.path(), &["--checksig"], &file).code, Some(0));
 }
 
 #[test]
@@ -96,8 +97,9 @@ fn rpm_installs_upgrades_verifies_and_removes_it() {
     copy_with_libraries(Path::new("/bin/sh"), &root);
     let at = |path: &str| root.join(path.trim_start_matches('/'));
     let root_option = format!("--root={}", root.display());
-    let act =
-        |arguments: &[&str], last: &Path| rpm_command(&[&[root_option.as_str(), "--nodeps"], arguments].concat(), last);
+    let act = |arguments: &[&str], last: &Path| {
+        rpm_command(folder.path(), &[&[root_option.as_str(), "--nodeps"], arguments].concat(), last)
+    };
 
     let installed = act(&["--install"], &written(folder.path(), &package("1.2.3"))).success();
     assert!(installed.stderr.contains("posttrans"), "{installed}");

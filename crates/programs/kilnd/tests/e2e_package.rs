@@ -9,16 +9,16 @@ use booted::document::{max_pods, ovf_env};
 use booted::stage::{Stage, pods};
 use packaged::{Node, OWN_ARGUMENT};
 
-/// On the previous layout, with units and drop-ins in systemd's folder, this failed at the restart of containerd.
+/// With units and drop-ins in a folder that systemd reads, containerd would not come up after its next restart.
 #[test]
 fn installed_package_has_no_effect_until_kilnd_enable() {
     let mut node = Node::boot("inert");
     let (before, running) = (node.systemd_files(), node.processes());
     node.dpkg_install("1.0.0");
     assert_eq!(node.processes(), running, "services keep running");
+    node.restart_services();
     assert_eq!(node.machine.property("kubelet.service", "NeedDaemonReload"), "no");
     assert_eq!(node.systemd_files(), before);
-    node.restart_services();
     node.machine.reboot();
     node.wait_for_services();
     assert_eq!(node.systemd_files(), before);

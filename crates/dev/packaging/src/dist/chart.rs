@@ -31,7 +31,7 @@ pub fn package(folder: &Path, version: &str) -> Result<Vec<u8>, Error> {
 
 /// The patterns of `.helmignore`.
 fn is_ignored(path: &str) -> bool {
-    path.starts_with(".git/") || path.ends_with(".swp") || path.ends_with('~')
+    path.starts_with(".git/") || Path::new(path).extension().is_some_and(|end| end == "swp") || path.ends_with('~')
 }
 
 #[cfg(test)]

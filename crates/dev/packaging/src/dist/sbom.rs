@@ -1,4 +1,4 @@
-//! The software bill of materials: the crates that are compiled into kiln and kilnd, in the format of CycloneDX 1.5.
+//! The software bill of materials: the crates that are compiled into kiln and kilnd, in the format of `CycloneDX` 1.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use packaging::{Architecture, Package, UNITS, deb, rpm, rpm_file_name};
+use tempfile::TempDir;
 use testkit::nspawn::{Blueprint, Machine};
 use testkit::{Finished, TestDep, require, run};
 
@@ -19,6 +20,8 @@ const SERVICES: [&str; 2] = ["containerd.service", "kubelet.service"];
 /// A booted node.
 pub(crate) struct Node {
     pub(crate) machine: Machine,
+    /// The home folder of rpm, with its database.
+    home: TempDir,
 }
 
 impl Node {
@@ -41,7 +44,10 @@ impl Node {
         for (path, text) in Stage::test_drop_ins() {
             blueprint = blueprint.file(&path, text);
         }
-        let node = Self { machine: blueprint.boot() };
+        let home = tempfile::tempdir().expect("a folder");
+        // SQLite follows the link `/proc/ID/root` to the root of this process, so the database is here and not in the machine.
+        std::fs::create_dir(home.path().join(".rpmdb")).expect("created");
+        let node = Self { machine: blueprint.boot(), home };
         node.wait_for_services();
         node
     }
@@ -130,10 +136,9 @@ impl Node {
     /// Installs, upgrades or removes the RPM. Versions after 1.0 have another name for the kubelet's drop-in.
     #[track_caller]
     pub(crate) fn rpm(&self, action: &str, version: Option<&str>) -> Finished {
-        let folder = tempfile::tempdir().expect("a folder");
         let last = version.map_or("kilnd".into(), |version| {
             let package = if version.starts_with("1.0") { package(version) } else { renamed(version) };
-            let file = folder.path().join(rpm_file_name(&package));
+            let file = self.home.path().join(rpm_file_name(&package));
             std::fs::write(&file, rpm(&package).expect("a package")).expect("written");
             file
         });
@@ -143,6 +148,7 @@ impl Node {
         command.arg(format!("--target={leader}")).args(["--pid", "--"]).arg(require(TestDep::Rpm));
         // rpm knows no other package of this root, not even the one with /bin/sh.
         command.arg(format!("--root=/proc/{leader}/root")).args(["--nodeps", action]).arg(last);
+        command.env("HOME", self.home.path());
         run(command, Duration::from_mins(1))
     }
 
