@@ -111,9 +111,12 @@ fn machine_that_works_prints_nothing_and_gives_a_support_bundle_without_secrets(
     // A kubelet that logs secrets.
     let secrets = "echo 'token abcdef.0123456789abcdef password=hunter2 --token swordfish' >&2\n\
                    echo '-----BEGIN EC PRIVATE KEY-----' >&2; echo c2VjcmV0LWtleS1ieXRlcw >&2; echo '-----END EC PRIVATE KEY-----' >&2\n";
-    let unit = "[Service]\nExecStartPre=/usr/bin/log-secrets\nExecStart=/usr/bin/kubelet\n";
+    let unit = "[Service]\nExecStart=/usr/bin/kubelet\n";
+    // kiln's drop-in resets `ExecStartPre=` of the image, and one that sorts after it adds its own.
+    let drop_in = "/etc/systemd/system/kubelet.service.d/zzz-log.conf";
     let mut machine = with_console("supported")
         .file(&format!("{UNITS}/kubelet.service"), unit)
+        .file(drop_in, "[Service]\nExecStartPre=/usr/bin/log-secrets\n")
         .executable("/usr/bin/log-secrets", format!("#!/bin/sh\n{secrets}"))
         .build();
     machine.hardware("dmi/product_uuid", ONE);

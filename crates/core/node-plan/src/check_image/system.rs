@@ -134,8 +134,8 @@ fn has_identity(tree: &dyn Tree, item: &str, path: &str) -> bool {
         Some(_) => {
             let text = tree.text(path).unwrap_or_default();
             match item {
-                // Those that match one machine are `network-pinned-to-mac`.
-                "interface-rules" => false,
+                // Rules that match one machine are `network-pinned-to-mac`, and every image has logs of its packages.
+                "interface-rules" | "logs" => false,
                 "machine-id" => !["", "uninitialized"].contains(&text.trim()),
                 "iscsi-initiator" => text.lines().any(|line| line.trim_start().starts_with("InitiatorName=")),
                 "host-name" => !["", "localhost"].contains(&text.trim()),
