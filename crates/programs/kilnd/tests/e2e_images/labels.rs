@@ -22,7 +22,6 @@ fn image_has_the_labels_of_its_policy() {
 }
 
 #[test]
-#[ignore = "kilnd does not set SELinux labels yet"]
 fn files_that_kilnd_writes_have_the_labels_of_the_policy() {
     let node = Node::new(Kind::AzureLinuxLike, "labels");
     node.attach_media(&node.document(1));
