@@ -1,10 +1,8 @@
 //! Ports of a control plane, chosen once: a restarted server keeps its port.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
-
-use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -41,15 +39,38 @@ fn free(taken: &BTreeSet<u16>) -> Result<u16, Error> {
     let length = RANGE.end - RANGE.start;
     let draw = RandomState::new().hash_one(taken.len()) % u64::from(length);
     let first = u16::try_from(draw).unwrap_or_default();
+    let used = used();
     (0..length)
         .map(|step| RANGE.start + (first + step) % length)
-        .find(|port| !taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .find(|port| !taken.contains(port) && !used.contains(port))
         .ok_or(Error::NoPort { from: RANGE.start, to: RANGE.end - 1 })
+}
+
+/// The local ports of all TCP sockets. Binding a port to test it would take it from a server that starts at that moment.
+fn used() -> BTreeSet<u16> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(local_port).collect()
+}
+
+/// The local port in a line of the kernel's table: `sl: ADDRESS:PORT ...`, in hexadecimal digits.
+fn local_port(line: &str) -> Option<u16> {
+    let (_, port) = line.split_whitespace().nth(1)?.split_once(':')?;
+    u16::from_str_radix(port, 16).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
     use super::*;
+
+    #[test]
+    fn local_port_is_the_second_column() {
+        let line = "   0: 0100007F:6802 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0";
+        assert_eq!(local_port(line), Some(0x6802));
+        assert_eq!(local_port("  1: 00000000000000000000000001000000:01BB 0:0 0A"), Some(443));
+        assert_eq!(local_port(""), None);
+    }
 
     #[test]
     fn used_ports_are_not_chosen() {
@@ -59,10 +80,9 @@ mod tests {
             .unwrap();
         // All but the used one and four more: three of those four must be chosen.
         let mut taken: BTreeSet<u16> = RANGE.collect();
-        let free: Vec<u16> = (used + 1..RANGE.end)
-            .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-            .take(4)
-            .collect();
+        let in_use = super::used();
+        assert!(in_use.contains(&used), "a listening port is in the kernel's table");
+        let free: Vec<u16> = (used + 1..RANGE.end).filter(|port| !in_use.contains(port)).take(4).collect();
         taken.remove(&used);
         taken.retain(|port| !free.contains(port));
 

@@ -8,33 +8,36 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Exchange, Recorder, Sanitiser};
 
-/// An error of creating a recording.
+/// An error of a recording.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot create the recording `{}`", path.display())]
-pub struct RecordError {
-    pub path: PathBuf,
-    pub source: io::Error,
+pub enum RecordError {
+    #[error("cannot create the recording `{}`", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("cannot continue the recording `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
 }
 
 /// A recording in a file.
 #[derive(Debug)]
 pub struct RecordFile {
     pub path: PathBuf,
-    state: Mutex<(File, Sanitiser)>,
+    /// `None` after the file could not be written.
+    state: Mutex<Option<(File, Sanitiser)>>,
+    warn: fn(&RecordError),
 }
 
 impl RecordFile {
     /// Creates a recording; an existing file is not overwritten. Only its owner can read it: placeholders hide names, not the size of a
-    /// cluster.
-    pub fn create(folder: &Path, name: &str) -> Result<Self, RecordError> {
+    /// cluster. `warn` is called once if the file cannot be written later: a full disk must not fail the run that is recorded.
+    pub fn create(folder: &Path, name: &str, warn: fn(&RecordError)) -> Result<Self, RecordError> {
         let path = folder.join(name);
         let open = || {
             std::fs::create_dir_all(folder)?;
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)
         };
         match open() {
-            Ok(file) => Ok(Self { path, state: Mutex::new((file, Sanitiser::default())) }),
-            Err(source) => Err(RecordError { path, source }),
+            Ok(file) => Ok(Self { path, state: Mutex::new(Some((file, Sanitiser::default()))), warn }),
+            Err(source) => Err(RecordError::Create { path, source }),
         }
     }
 }
@@ -42,9 +45,11 @@ impl RecordFile {
 impl Recorder for RecordFile {
     fn record(&self, exchange: Exchange) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, sanitiser) = &mut *state;
+        let Some((file, sanitiser)) = state.as_mut() else { return };
         let line = format!("{}\n", sanitiser.line(&exchange));
-        // A full disk must not fail the run that is recorded.
-        let _ = file.write_all(line.as_bytes());
+        if let Err(source) = file.write_all(line.as_bytes()) {
+            *state = None;
+            (self.warn)(&RecordError::Write { path: self.path.clone(), source });
+        }
     }
 }

@@ -12,22 +12,35 @@ use serde_json::{Map, Value};
 use super::Exchange;
 
 /// Keys whose values are removed, whatever they contain.
-const SECRET_KEYS: [&str; 15] = [
+const SECRET_KEYS: [&str; 26] = [
     "accessSAS",
     "adminPassword",
     "adminUsername",
+    "blobUri",
+    "certificateUrl",
     "commandToExecute",
+    "createdBy",
     "customData",
+    "fileUris",
     "keyData",
+    "keyUrl",
+    "lastModifiedBy",
     "protectedSettings",
     "protectedSettingsFromKeyVault",
+    // Their paths contain the name of the user.
+    "publicKeys",
     "publicSettings",
+    "sasUri",
+    "script",
+    "secretUrl",
     "secrets",
     "securityData",
     "settings",
-    "script",
+    "sourceUri",
+    // The host is the user's storage account.
+    "storageUri",
+    "uri",
     "userData",
-    "fileUris",
 ];
 
 /// Keys with names that are in no resource id.
@@ -294,7 +307,10 @@ mod tests {
         let body = json!({
             "name": "ops-pool_11", "location": "westus", "sku": {"name": "Standard_D2s_v5"}, "tags": {"cost": "4711", "kiln-run": "r1"},
             "id": format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/CONTOSO-PROD/providers/Microsoft.Compute/disks/Disk-Of-Alice"),
-            "properties": {"osProfile": {"computerName": "ops-pool00000B", "adminUsername": "alice"}, "provisioningState": "Succeeded",
+            "systemData": {"createdBy": "alice@contoso.example"},
+            "diagnosticsProfile": {"bootDiagnostics": {"storageUri": "https://contosologs.blob.example/"}},
+            "properties": {"osProfile": {"computerName": "ops-pool00000B", "adminUsername": "alice",
+                    "linuxConfiguration": {"ssh": {"publicKeys": [{"path": "/home/alice/.ssh/authorized_keys"}]}}}, "provisioningState": "Succeeded",
                 "networkProfile": {"address": "10.1.2.3"}, "message": format!("disk 'disk-of-alice' at 10.1.2.3, operation x{SUBSCRIPTION}")},
         });
         let line = Sanitiser::default().line(&exchange(&json!({"properties": {"userData": "c2VjcmV0"}}), &body));

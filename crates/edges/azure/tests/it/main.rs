@@ -15,6 +15,7 @@ mod original;
 mod random;
 mod recordings;
 mod retries;
+mod sanitised;
 mod script;
 mod socket;
 mod stage;

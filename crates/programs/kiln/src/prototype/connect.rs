@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use kiln_azure::arm::{Jitter, Scope};
 use kiln_azure::login::{AzureJson, Cloud, Environment, Login, LoginChoice, LoginError, choose, discover};
-use kiln_azure::wire::{HttpOptions, RecordFile, Recorder, http_client};
+use kiln_azure::wire::{HttpOptions, RecordError, RecordFile, Recorder, http_client};
 use kiln_azure::{Azure, AzureOptions};
 use kiln_kubernetes::{Cluster, ClusterOptions, Namespace, WallClock};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -112,7 +112,9 @@ pub(crate) async fn azure(common: &Common, environment: &Environment, now: &Now)
 /// Creates the recording of this command and names it.
 fn recorder(folder: &Path, now: Timestamp) -> Result<Arc<dyn Recorder>, Failure> {
     let name = format!("azure-{}-{}.jsonl", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id());
-    let file = RecordFile::create(folder, &name).map_err(|error| Failure::chain(2, &error))?;
+    let warn =
+        |error: &RecordError| eprintln!("warning: {}; the run continues", kiln_types::error_chain::to_line(error));
+    let file = RecordFile::create(folder, &name, warn).map_err(|error| Failure::chain(2, &error))?;
     eprintln!("recording Azure's answers in `{}`; look through it before you share it", file.path.display());
     Ok(Arc::new(file))
 }

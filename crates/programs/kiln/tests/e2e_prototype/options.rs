@@ -102,7 +102,7 @@ fn open_run_is_only_resumed_with_its_own_gallery() {
 }
 
 #[test]
-fn recording_has_every_answer_of_azure_and_names_nobody() {
+fn recording_has_every_answer_of_azure_without_names_and_secrets() {
     let world = World::instant(SMALL);
     let folder = tempfile::TempDir::new().expect("a folder");
     let path = folder.path().join("recordings").display().to_string();
