@@ -18,7 +18,9 @@ pub fn parse(files: &[(&str, String, String)]) -> BTreeMap<String, ImageSysctl> 
     }
     let is_own = |name: &str| name == "90-kiln.conf" || name == "05-kiln-network.conf";
     let mut found = BTreeMap::new();
-    for (name, (folder, text)) in by_name.into_iter().filter(|(name, _)| name.ends_with(".conf") && !is_own(name)) {
+    for (name, (folder, text)) in
+        by_name.into_iter().filter(|(name, _)| name.strip_suffix(".conf").is_some() && !is_own(name))
+    {
         for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
             let Some((key, value)) = line.split_once('=') else { continue };
             let (key, value) = (key.trim().trim_start_matches('-'), value.trim().to_owned());

@@ -365,6 +365,7 @@ impl TestDep {
     }
 
     /// The installation; its hash is part of the folder's name.
+    #[expect(clippy::too_many_lines, reason = "a table with one row for each dependency")]
     pub fn recipe(self) -> Recipe {
         match self {
             Self::CargoDeny => Recipe::Cargo { package: "cargo-deny", version: "0.20.2" },

@@ -191,8 +191,8 @@ fn waagent(tree: &dyn Tree) -> Option<Waagent> {
     WAAGENT_UNITS.iter().find(|unit| is_enabled(tree, unit))?;
     let text = tree.text(WAAGENT_CONFIG).unwrap_or_default();
     let value = |key: &str| {
-        let lines = text.lines().filter_map(|line| line.split_once('='));
-        let found = lines.filter(|(name, _)| name.trim() == key).last();
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        let found = lines.rfind(|(name, _)| name.trim() == key);
         found.map(|(_, value)| value.split('#').next().unwrap_or_default().trim().to_lowercase())
     };
     let is = |key: &str, wanted: &str| value(key).as_deref() == Some(wanted);
@@ -211,8 +211,9 @@ fn unattended_upgrades(tree: &dyn Tree) -> Option<String> {
     }
     let setting = |path: &String| {
         let text = tree.text(path)?;
-        let lines = text.lines().map(str::trim).filter(|line| line.starts_with("APT::Periodic::Unattended-Upgrade "));
-        lines.last().map(|line| !line.contains("\"0\""))
+        let mut lines = text.lines().map(str::trim);
+        let line = lines.rfind(|line| line.starts_with("APT::Periodic::Unattended-Upgrade "));
+        line.map(|line| !line.contains("\"0\""))
     };
     let files = tree.glob("/etc/apt/apt.conf.d/*");
     let last = files.into_iter().rev().find_map(|path| Some((setting(&path)?, path)));

@@ -129,7 +129,7 @@ fn settings(tree: &dyn Tree, findings: &mut Vec<Finding>) {
 fn sysctl(tree: &dyn Tree) -> BTreeMap<String, (String, String)> {
     let mut files = BTreeMap::new();
     for folder in SYSCTL_FOLDERS {
-        for name in tree.names(folder).into_iter().filter(|name| name.ends_with(".conf")) {
+        for name in tree.names(folder).into_iter().filter(|name| name.strip_suffix(".conf").is_some()) {
             let path = format!("{folder}/{name}");
             files.entry(name).or_insert(path);
         }

@@ -58,8 +58,8 @@ pub(super) fn check(tree: &dyn Tree, purpose: Purpose, findings: &mut Vec<Findin
 fn selinux(tree: &dyn Tree, findings: &mut Vec<Finding>) {
     let text = tree.text(SELINUX_CONFIG).unwrap_or_default();
     let value = |key: &str| {
-        let lines = text.lines().filter_map(|line| line.trim().split_once('='));
-        lines.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_lowercase()).last()
+        let mut lines = text.lines().filter_map(|line| line.trim().split_once('='));
+        lines.rfind(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_lowercase())
     };
     let mode = value("SELINUX").unwrap_or_default();
     let policy = format!("/etc/selinux/{}/contexts/files/file_contexts", value("SELINUXTYPE").unwrap_or_default());

@@ -46,8 +46,10 @@ impl UnitFile {
         for folder in [format!("{unit}.d"), type_folder] {
             for parent in FOLDERS {
                 let folder = format!("{parent}/{folder}");
-                for name in
-                    tree.names(&folder).into_iter().filter(|name| name.ends_with(".conf") && !name.starts_with('.'))
+                for name in tree
+                    .names(&folder)
+                    .into_iter()
+                    .filter(|name| name.strip_suffix(".conf").is_some() && !name.starts_with('.'))
                 {
                     let path = format!("{folder}/{name}");
                     by_name.entry(name).or_insert(path);

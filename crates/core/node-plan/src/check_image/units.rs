@@ -233,7 +233,7 @@ fn failing_words(tree: &dyn Tree, words: &[&str]) -> Option<String> {
     }
     // A script, or commands after `-c`.
     let is_command = |word: &&str| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-    if let Some(at) = arguments.iter().position(|word| is_command(&word)) {
+    if let Some(at) = arguments.iter().position(is_command) {
         let script = arguments.get(at + 1)?;
         return script.split("&&").find_map(|part| failing_shell(tree, part.trim()));
     }

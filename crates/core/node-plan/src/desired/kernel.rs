@@ -32,8 +32,8 @@ fn modules(draft: &mut Draft<'_>) {
             modules.push(module);
         }
     }
-    let text: String = modules.iter().map(|module| format!("{module}\n")).collect();
-    if !text.is_empty() {
+    if !modules.is_empty() {
+        let text = modules.join("\n") + "\n";
         draft.elsewhere(DesiredFile::plain("/etc/modules-load.d/90-kiln.conf", text).restarts(layout::MODULES_UNIT));
     }
 }

@@ -93,12 +93,11 @@ fn make(root: &Path, options: &Options) -> Result<(), Error> {
         }
     }
     // Completions and manual pages are the same for every architecture.
-    let (kiln, kilnd) = match runnable {
-        Some(paths) => paths,
-        None => {
-            let own = Architecture::from_rust(std::env::consts::ARCH)?;
-            (program(root, options, Program::Kiln, own)?, program(root, options, Program::Kilnd, own)?)
-        }
+    let (kiln, kilnd) = if let Some(paths) = runnable {
+        paths
+    } else {
+        let own = Architecture::from_rust(std::env::consts::ARCH)?;
+        (program(root, options, Program::Kiln, own)?, program(root, options, Program::Kilnd, own)?)
     };
     let scratch = options.output.join("man");
     fs::create_dir_all(&scratch).map_err(|source| Error::File { path: scratch.clone(), source })?;
