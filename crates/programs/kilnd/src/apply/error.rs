@@ -50,7 +50,7 @@ pub enum Error {
         device: String,
         path: String,
         #[source]
-        source: ServiceError,
+        source: Box<ServiceError>,
     },
     #[error(
         "the kernel has no setting `{0}`\nhint: if a kernel module provides it, add the module to `spec.os.kernelModules`"

@@ -88,10 +88,11 @@ pub fn install(node: &Node, program: &[u8]) -> Result<VmId, InstallError> {
     {
         return Err(InstallError::Clone { recorded: recorded.clone(), machine: machine.as_str().to_owned() });
     }
-    let is_managed =
-        enablement::is_wanted(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && root.kind(PROGRAM)?.is_some();
+    let has_program = root.kind(PROGRAM)?.is_some();
+    let is_managed = enablement::is_wanted(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && has_program;
     // Where the package is installed, the program belongs to it.
-    if !is_managed && !(root.kind(PACKAGED_UNITS)?.is_some() && root.kind(PROGRAM)?.is_some()) {
+    let is_packaged = root.kind(PACKAGED_UNITS)?.is_some() && has_program;
+    if !is_managed && !is_packaged {
         root.write_differing(&[DesiredFile::new(PROGRAM, program, 0o755)], Durability::Now)?;
     }
     if recorded.is_none() {

@@ -53,7 +53,10 @@ pub fn drop_ins(root: &Root, unit: &str) -> Result<Vec<UnitFile>, Error> {
     // Drop-ins of the unit hide those of its type (`service.d`).
     for of in [unit, kind] {
         for folder in SEARCH_PATH {
-            for name in root.text_names(format!("{folder}/{of}.d"))?.into_iter().filter(|name| name.ends_with(".conf"))
+            for name in root
+                .text_names(format!("{folder}/{of}.d"))?
+                .into_iter()
+                .filter(|name| name.strip_suffix(".conf").is_some())
             {
                 let path = format!("{folder}/{of}.d/{name}");
                 names.entry(name).or_insert(path);

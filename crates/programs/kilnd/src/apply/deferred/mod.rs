@@ -56,7 +56,7 @@ pub fn mount(node: &Node, mount: &Mount) -> Result<(), Error> {
     let mounted = start(&mut systemd, &unit);
     mounted.map_err(|error| match error {
         Error::Deferred(source) if mount.early => {
-            Error::EarlyMount { device: mount.device.clone(), path: mount.path.clone(), source }
+            Error::EarlyMount { device: mount.device.clone(), path: mount.path.clone(), source: source.into() }
         }
         error => error,
     })

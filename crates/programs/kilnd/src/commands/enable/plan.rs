@@ -123,7 +123,7 @@ fn insert(files: &[UnitFile], drop_ins: &[&UnitFile]) -> Vec<UnitFile> {
 
 /// Whether a path is that of a drop-in.
 pub fn is_drop_in(path: &str) -> bool {
-    path.ends_with(".conf")
+    path.strip_suffix(".conf").is_some()
 }
 
 fn file_name(path: &str) -> &str {
