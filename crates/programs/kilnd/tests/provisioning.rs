@@ -90,6 +90,9 @@ fn failed_first_boot_is_reported_with_the_reason() {
     assert!(!report.to_string().contains(SECRET), "{report}");
 }
 
+/// A change of a machine before its boot.
+type Change<'f> = dyn Fn(&Path) + Sync + 'f;
+
 #[test]
 fn kilnd_does_not_report_where_another_agent_does_or_outside_azure() {
     let (_, bad) = documents();
@@ -99,7 +102,7 @@ fn kilnd_does_not_report_where_another_agent_does_or_outside_azure() {
         fs::create_dir_all(link.parent().expect("a parent")).expect("folders");
         std::os::unix::fs::symlink(format!("/lib/systemd/system/{unit}"), link).expect("a link");
     };
-    let cases: [(&str, &(dyn Fn(&Path) + Sync), bool); 5] = [
+    let cases: [(&str, &Change<'_>, bool); 5] = [
         ("no agent", &|_| {}, true),
         ("cloud-init", &|root| enable(root, "cloud-init-local.service"), false),
         ("waagent", &|root| enable(root, "walinuxagent.service"), false),
@@ -245,7 +248,7 @@ mod recordings {
         let recorded = roxmltree::Document::parse(&text).expect("XML");
         let value = |document: &roxmltree::Document<'_>, name: &str| {
             let found = document.descendants().find(|node| node.tag_name().name() == name);
-            found.and_then(|node| node.text()).map(str::to_owned).unwrap_or_else(|| panic!("no {name}"))
+            found.and_then(|node| node.text()).map_or_else(|| panic!("no {name}"), str::to_owned)
         };
         for health in [Health::Ready, Health::Failed("no network")] {
             let report = goal.report(&health);

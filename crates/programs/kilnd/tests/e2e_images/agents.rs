@@ -10,7 +10,7 @@ use super::node::{Node, TOKEN_FILE};
 /// cloud-init's last unit is ordered after multi-user.target, which must not wait for a document.
 #[test]
 fn cloud_init_finishes_while_kilnd_waits_for_a_document() {
-    let node = Node::new(Kind::UbuntuLike, "waits");
+    let node = Node::new(Kind::Ubuntu, "waits");
     node.cloud.hang();
     let node = node.boot();
     node.machine.wait_until("cloud-init has finished", |machine| {
@@ -53,7 +53,7 @@ ExecStart=/usr/bin/python3 /usr/local/sbin/copy-media
 
 #[test]
 fn document_is_found_in_the_copy_of_media_that_waagent_ejected() {
-    let node = Node::new(Kind::UbuntuLike, "ejected");
+    let node = Node::new(Kind::Ubuntu, "ejected");
     let token = format!("{}.{}", TOKEN.0, TOKEN.1);
     let media = ovf_env_with_credential(&node.name, &node.document(1), &token);
     // waagent requires these elements.
@@ -80,7 +80,7 @@ cloud_final_modules: [update_etc_hosts, final-message]
 
 #[test]
 fn file_that_cloud_init_overwrites_is_restored_when_cloud_init_ends() {
-    let node = Node::new(Kind::UbuntuLike, "overwrites");
+    let node = Node::new(Kind::Ubuntu, "overwrites");
     node.machine.write("/etc/cloud/cloud.cfg.d/90-test.cfg", OVERWRITE.as_bytes(), 0o644);
     let hosts = "127.0.0.1 localhost kubernetes\n192.0.2.7 registry.example\n";
     let document = node.document(1).with("/spec/files", json!([{"path": "/etc/hosts", "content": hosts}]));

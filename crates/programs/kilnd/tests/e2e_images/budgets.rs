@@ -8,7 +8,7 @@ use super::node::Node;
 
 #[test]
 fn first_boot_next_to_cloud_init_and_waagent_starts_no_process_and_reloads_nothing() {
-    let node = Node::new(Kind::UbuntuLike, "budgets");
+    let node = Node::new(Kind::Ubuntu, "budgets");
     node.attach_media(&node.document(1));
     let identity = trace(&node.machine, "kiln-identity.service", "identity");
     let boot = trace(&node.machine, "kiln-config.service", "boot");
@@ -37,7 +37,7 @@ fn first_boot_next_to_cloud_init_and_waagent_starts_no_process_and_reloads_nothi
 /// Ubuntu, so that every ordinary service waits for it.
 #[test]
 fn image_whose_cloud_init_is_disabled_joins_and_the_kubelet_waits_for_no_agent() {
-    let node = Node::new(Kind::UbuntuLike, "alone");
+    let node = Node::new(Kind::Ubuntu, "alone");
     node.attach_media(&node.document(1));
     node.machine.write("/etc/cloud/cloud-init.disabled", b"", 0o644);
     let node = node.boot();

@@ -17,13 +17,13 @@ const ETC: &str = "/etc/systemd/system";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// cloud-init, waagent, netplan, systemd-resolved and unattended-upgrades.
-    UbuntuLike,
+    Ubuntu,
     /// The kubelet's unit and drop-in of the Kubernetes packages.
-    KubeadmLike,
+    Kubeadm,
     /// The units of an AKS node image, before AKS's own script has run.
-    AksLike,
+    Aks,
     /// An rpm database, systemd-networkd with cloud-init's files, and SELinux labels.
-    AzureLinuxLike,
+    AzureLinux,
 }
 
 /// cloud-init as on Azure, except for the datasource: the one for Azure needs a DVD drive. The instance id is the VM id, and the host name
@@ -58,68 +58,68 @@ impl Kind {
     /// The name in machine names.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::UbuntuLike => "ubuntu",
-            Self::KubeadmLike => "kubeadm",
-            Self::AksLike => "aks",
-            Self::AzureLinuxLike => "azl",
+            Self::Ubuntu => "ubuntu",
+            Self::Kubeadm => "kubeadm",
+            Self::Aks => "aks",
+            Self::AzureLinux => "azl",
         }
     }
 
     /// The language of the guide's `console` blocks about this kind.
     pub(crate) fn section(self) -> &'static str {
         match self {
-            Self::UbuntuLike => "ubuntu-like",
-            Self::KubeadmLike => "kubeadm-like",
-            Self::AksLike => "aks-like",
-            Self::AzureLinuxLike => "azure-linux-like",
+            Self::Ubuntu => "ubuntu-like",
+            Self::Kubeadm => "kubeadm-like",
+            Self::Aks => "aks-like",
+            Self::AzureLinux => "azure-linux-like",
         }
     }
 
     /// A machine of this kind.
     pub(crate) fn blueprint(self, name: &str) -> Blueprint {
         match self {
-            Self::UbuntuLike => ubuntu_like(name),
-            Self::KubeadmLike => kubeadm_like(name),
-            Self::AksLike => aks_like(name),
-            Self::AzureLinuxLike => azure_linux_like(name),
+            Self::Ubuntu => ubuntu_like(name),
+            Self::Kubeadm => kubeadm_like(name),
+            Self::Aks => aks_like(name),
+            Self::AzureLinux => azure_linux_like(name),
         }
     }
 
     /// Services of the image that run on a healthy node.
     pub(crate) fn services(self) -> &'static [&'static str] {
         match self {
-            Self::UbuntuLike => &[
+            Self::Ubuntu => &[
                 "cloud-final.service",
                 "systemd-networkd.service",
                 "systemd-resolved.service",
                 "unattended-upgrades.service",
                 "walinuxagent.service",
             ],
-            Self::KubeadmLike | Self::AksLike => &["network-online.target"],
-            Self::AzureLinuxLike => &["cloud-final.service", "systemd-networkd.service", "walinuxagent.service"],
+            Self::Kubeadm | Self::Aks => &["network-online.target"],
+            Self::AzureLinux => &["cloud-final.service", "systemd-networkd.service", "walinuxagent.service"],
         }
     }
 
     /// The kubelet that the image's own unit runs.
     pub(crate) fn kubelet(self) -> &'static str {
         match self {
-            Self::AksLike => "/opt/bin/kubelet",
-            Self::UbuntuLike | Self::KubeadmLike | Self::AzureLinuxLike => "/usr/bin/kubelet",
+            Self::Aks => "/opt/bin/kubelet",
+            Self::Ubuntu | Self::Kubeadm | Self::AzureLinux => "/usr/bin/kubelet",
         }
     }
 
     /// The resolver configuration for pods, if it is not the kubelet's default.
     pub(crate) fn resolv_conf(self) -> Option<&'static str> {
-        (self == Self::UbuntuLike).then_some("/run/systemd/resolve/resolv.conf")
+        (self == Self::Ubuntu).then_some("/run/systemd/resolve/resolv.conf")
     }
 
     /// Adds the files that the image builder left on the disk.
     #[track_caller]
     pub(crate) fn prepare(self, machine: &Machine) {
         match self {
-            Self::UbuntuLike => machine.write("/etc/netplan/50-cloud-init.yaml", NETPLAN.as_bytes(), 0o600),
-            Self::KubeadmLike | Self::AksLike => {}
-            Self::AzureLinuxLike => {
+            Self::Ubuntu => machine.write("/etc/netplan/50-cloud-init.yaml", NETPLAN.as_bytes(), 0o600),
+            Self::Kubeadm | Self::Aks => {}
+            Self::AzureLinux => {
                 // One family has rpm, the other dpkg. kilnd reads the database, and never runs rpm.
                 machine.shell("rm -rf /var/lib/dpkg /etc/netplan; rpm --initdb");
             }

@@ -15,7 +15,7 @@ fn wrong(node: &Node, paths: &str) -> String {
 
 #[test]
 fn image_has_the_labels_of_its_policy() {
-    let node = Node::new(Kind::AzureLinuxLike, "labelled").boot();
+    let node = Node::new(Kind::AzureLinux, "labelled").boot();
     assert_eq!(wrong(&node, "/etc/pam.d /usr/sbin"), "");
     node.machine.shell("touch /usr/sbin/unlabelled");
     assert!(wrong(&node, "/usr/sbin").contains("/usr/sbin/unlabelled"), "the tool finds a missing label");
@@ -23,7 +23,7 @@ fn image_has_the_labels_of_its_policy() {
 
 #[test]
 fn files_that_kilnd_writes_have_the_labels_of_the_policy() {
-    let node = Node::new(Kind::AzureLinuxLike, "labels");
+    let node = Node::new(Kind::AzureLinux, "labels");
     node.attach_media(&node.document(1));
     let node = node.boot();
     node.assert_joined(1);

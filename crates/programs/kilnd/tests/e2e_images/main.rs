@@ -20,10 +20,10 @@ use serde_json::json;
 /// Runs a test on every kind of image, at the same time.
 macro_rules! on_every_kind {
     ($($test:ident),+ $(,)?) => {
-        mod ubuntu_like { on_every_kind!(@ UbuntuLike: $($test),+); }
-        mod kubeadm_like { on_every_kind!(@ KubeadmLike: $($test),+); }
-        mod aks_like { on_every_kind!(@ AksLike: $($test),+); }
-        mod azure_linux_like { on_every_kind!(@ AzureLinuxLike: $($test),+); }
+        mod ubuntu_like { on_every_kind!(@ Ubuntu: $($test),+); }
+        mod kubeadm_like { on_every_kind!(@ Kubeadm: $($test),+); }
+        mod aks_like { on_every_kind!(@ Aks: $($test),+); }
+        mod azure_linux_like { on_every_kind!(@ AzureLinux: $($test),+); }
     };
     (@ $kind:ident: $($test:ident),+) => {
         $(#[test] fn $test() { super::$test(super::Kind::$kind); })+

@@ -114,7 +114,7 @@ impl<'m> Node<'m> {
             .with("/spec/network", json!({"plugin": "bridge", "blockMetadata": true, "blockWireServer": true}))
             .with("/spec/runtime/sandboxImage", json!("docker.io/library/pause:test"));
         machine.hardware("dmi/product_uuid", vm_id);
-        machine.hardware("cd/ovf-env.xml", cluster.ovf_env_for(name, &document));
+        machine.hardware("cd/ovf-env.xml", Cluster::ovf_env_for(name, &document));
         machine.boot();
         let machine: &Machine = machine;
         let node = machine.wait_until(&format!("{name} is ready"), |_| cluster.get(&["node", name]).filter(is_ready));
