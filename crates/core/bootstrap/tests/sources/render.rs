@@ -159,6 +159,7 @@ fn inputs_change_the_node_config_field_of_their_table_row() {
             "MessageOfTheDay" => json!("aGVsbG8="),
             "HTTPProxyURLs" | "HTTPSProxyURLs" => json!("http://proxy.example:3128"),
             "sysctls" => json!({"vm.swappiness": "1"}),
+            "blockMetadata" | "blockWireServer" => json!(false),
             _ => match field.value_type {
                 kiln_bootstrap::ValueType::Text => json!("other"),
                 kiln_bootstrap::ValueType::Bool => json!(true),

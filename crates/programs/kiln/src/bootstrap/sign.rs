@@ -19,8 +19,8 @@ const EXAMPLES: &str = "Examples:
       Prints the document with a signature that never expires and is valid for every node with the key.
   kiln bootstrap sign node-config.json --key signing-key.pem --key-id fleet-2026 --pool a --cluster prod --expires-in 30d --out signed.json
 
-Create a key with `openssl genpkey -algorithm ed25519`. Nodes need the public key (`openssl pkey -pubout`) as
-/etc/kiln/keys.d/KEY-ID.pub in their image. Signing a document again, for example to extend its expiry, does
+Create a key with `openssl genpkey -algorithm ed25519`. Nodes need the public key (`openssl pkey -pubout`) as \
+/etc/kiln/keys.d/KEY-ID.pub in their image. Signing a document again, for example to extend its expiry, does \
 not change its hash, so nodes that have it do nothing.
 
 Exit codes: 0 success, 1 the file could not be written, 2 usage error or invalid input.";
