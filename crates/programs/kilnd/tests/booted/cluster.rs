@@ -167,19 +167,19 @@ pub(crate) fn node_document(plane: &ControlPlane, host_name: &str, generation: u
 /// A machine with kilnd, a real containerd and a real kubelet, which has the simplest possible unit.
 pub(crate) fn real(name: &str) -> Blueprint {
     let service = "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\n";
-    with_kubelet(name, "/usr/bin/kubelet")
+    with_kubelet(Stage::kilnd(name), "/usr/bin/kubelet")
         .file("/usr/lib/systemd/system/kubelet.service", service)
         .link("/usr/lib/systemd/system/multi-user.target.wants/kubelet.service", "../kubelet.service")
 }
 
-/// A machine with kilnd, a real containerd and the program of a real kubelet, without a unit for it.
-pub(crate) fn with_kubelet(name: &str, path: &str) -> Blueprint {
+/// Adds a real containerd and the program of a real kubelet, without a unit for it.
+pub(crate) fn with_kubelet(blueprint: Blueprint, path: &str) -> Blueprint {
     let cache = Cache::of_user().unwrap_or_else(|error| panic!("{error}"));
     let kubelet = KubePrograms::of_user(cache).find("kubelet").unwrap_or_else(|missing| panic!("{missing}"));
     // `kubelet` may be a link to a multi-call binary.
     let kubelet = kubelet.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", kubelet.display()));
     let image = json!({"kubelets": {"1.34.4": path}, "runtimes": {"1.6.20": "/usr/bin/containerd"}});
-    Stage::kilnd(name)
+    blueprint
         .shared(&kubelet, path)
         .file("/usr/lib/kiln/image.json", image.to_string())
         .file("/etc/cni/net.d/10-none.conflist", NETWORK)

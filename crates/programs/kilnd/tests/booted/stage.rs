@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kiln_node_plan::layout::PACKAGED_UNITS;
 use testkit::nspawn::{Blueprint, Machine};
 
 /// Speeds up the clock of `kilnd watch`, so that a generation is committed within seconds.
@@ -40,32 +41,40 @@ pub(crate) const IMAGE: &str =
 pub(crate) struct Stage;
 
 impl Stage {
-    /// A machine with kilnd and its units, without kubelet and containerd.
+    /// A machine whose image contains kilnd and its units, without kubelet and containerd.
     pub(crate) fn kilnd(name: &str) -> Blueprint {
+        let wants = [
+            ("sysinit.target", "kiln-identity.service"),
+            ("multi-user.target", "kiln-config.service"),
+            ("multi-user.target", "kiln-watch.service"),
+            ("multi-user.target", "kiln-configured.target"),
+        ];
+        wants.iter().fold(Self::with_units_in(UNITS, name), |blueprint, (target, unit)| {
+            blueprint.link(&format!("{UNITS}/{target}.wants/{unit}"), &format!("../{unit}"))
+        })
+    }
+
+    /// A machine with the files of kilnd's package, which have no effect before `kilnd enable`.
+    pub(crate) fn packaged(name: &str) -> Blueprint {
+        Self::with_units_in(PACKAGED_UNITS, name)
+    }
+
+    fn with_units_in(folder: &str, name: &str) -> Blueprint {
         let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
-        let unit = |name: &str| std::fs::read(units.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut blueprint = Blueprint::new(name).shared(Path::new(env!("CARGO_BIN_EXE_kilnd")), "/usr/bin/kilnd");
         for (path, line) in Self::test_drop_ins() {
             blueprint = blueprint.file(&path, line);
         }
-        for (service, target) in
-            [("identity", "sysinit.target"), ("config", "multi-user.target"), ("watch", "multi-user.target")]
-        {
-            let name = format!("kiln-{service}.service");
-            blueprint = blueprint
-                .file(&format!("{UNITS}/{name}"), unit(&name))
-                .link(&format!("{UNITS}/{target}.wants/{name}"), &format!("../{name}"));
+        for subfolder in [".", "kubelet.service.d", "containerd.service.d"] {
+            let entries =
+                std::fs::read_dir(units.join(subfolder)).unwrap_or_else(|error| panic!("{subfolder}: {error}"));
+            for path in entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()) {
+                let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                blueprint = blueprint.file(&format!("{folder}/{subfolder}/{name}"), text);
+            }
         }
-        let mut names = vec!["kiln-configured.target".to_owned()];
-        for folder in ["kubelet.service.d", "containerd.service.d"] {
-            let entries = std::fs::read_dir(units.join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
-            names.extend(entries.flatten().map(|entry| format!("{folder}/{}", entry.file_name().to_string_lossy())));
-        }
-        for name in names {
-            blueprint = blueprint.file(&format!("{UNITS}/{name}"), unit(&name));
-        }
-        let target = "kiln-configured.target";
-        blueprint.link(&format!("{UNITS}/multi-user.target.wants/{target}"), &format!("../{target}"))
+        blueprint
     }
 
     /// Drop-ins that point kiln's services at the simulated hardware.

@@ -1,9 +1,10 @@
-//! The kinds of images. Every kind has a real kubelet and containerd, and kilnd as its package installs it.
+//! The kinds of images. Every kind has a real kubelet and containerd, and the files of kilnd's package.
 
 use test_deps::TestDep;
 use testkit::nspawn::{Blueprint, Machine};
 
 use super::booted::cluster::with_kubelet;
+use super::booted::stage::Stage;
 use super::units;
 
 /// The name of the machines' network link.
@@ -139,7 +140,7 @@ const NETPLAN: &str = "network:
 
 /// The parts that images of Azure have in common: cloud-init and waagent.
 fn with_agents(name: &str) -> Blueprint {
-    with_kubelet(name, "/usr/bin/kubelet")
+    with_kubelet(Stage::packaged(name), "/usr/bin/kubelet")
         .root(TestDep::ImageRoot)
         .file(&format!("{USR}/kubelet.service"), units::KUBEADM_KUBELET)
         .link(&format!("{ETC}/multi-user.target.wants/kubelet.service"), &format!("{USR}/kubelet.service"))
@@ -160,7 +161,7 @@ fn ubuntu_like(name: &str) -> Blueprint {
 }
 
 fn kubeadm_like(name: &str) -> Blueprint {
-    with_kubelet(name, "/usr/bin/kubelet")
+    with_kubelet(Stage::packaged(name), "/usr/bin/kubelet")
         .file(&format!("{USR}/kubelet.service"), units::KUBEADM_KUBELET)
         .file(&format!("{USR}/kubelet.service.d/10-kubeadm.conf"), units::KUBEADM_DROP_IN)
         .link(&format!("{ETC}/multi-user.target.wants/kubelet.service"), &format!("{USR}/kubelet.service"))
@@ -169,7 +170,7 @@ fn kubeadm_like(name: &str) -> Blueprint {
 
 fn aks_like(name: &str) -> Blueprint {
     // AKS images have several kubelets, and CSE moves one of them to `/opt/bin`.
-    with_kubelet(name, "/opt/kubelets/1.34.4/kubelet")
+    with_kubelet(Stage::packaged(name), "/opt/kubelets/1.34.4/kubelet")
         .file(&format!("{ETC}/kubelet.service"), units::AKS_KUBELET)
         .file(&format!("{ETC}/kubelet.service.d/10-tlsbootstrap.conf"), units::AKS_TLS_BOOTSTRAP)
         .file(&format!("{ETC}/containerd.service"), units::AKS_CONTAINERD)

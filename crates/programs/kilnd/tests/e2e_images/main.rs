@@ -11,6 +11,9 @@ mod guide;
 mod kinds;
 mod labels;
 mod node;
+mod removal;
+#[path = "../tree/mod.rs"]
+mod tree;
 mod units;
 
 use kinds::Kind;
@@ -55,6 +58,7 @@ fn node_from_media_joins_reboots_changes_and_its_clones_join(kind: Kind) {
     node.assert_kiln_wins();
     node.assert_image_is_whole();
     guide::assert_section_is_true(&node);
+    labels::assert_right(&node, "after the first boot");
     let registered = node.object();
 
     node.machine.detach("cd");
@@ -62,10 +66,12 @@ fn node_from_media_joins_reboots_changes_and_its_clones_join(kind: Kind) {
     node.machine.reboot();
     node.wait_for_heartbeat_after(&before);
     assert_eq!(node.committed(), Some(1), "after the second boot");
+    labels::assert_right(&node, "after the second boot");
 
     node.cloud.set_user_data(&node.document(2).with("/spec/kubelet/configuration/maxPods", json!(37)));
     node.wait_committed(2);
     node.wait_until_object("the node has room for 37 pods", |object| object["status"]["capacity"]["pods"] == "37");
+    labels::assert_right(&node, "after a change");
 
     let bad = node.document(3).with("/spec/kubelet/flags", json!({"--cgroup-root": "/nowhere"}));
     node.cloud.set_user_data(&bad.with("/spec/health/withinSeconds", json!(40)));
@@ -73,15 +79,17 @@ fn node_from_media_joins_reboots_changes_and_its_clones_join(kind: Kind) {
     assert_eq!(node.committed(), Some(2), "after the bad change");
     node.wait_until_object("the node is ready again", node::is_ready);
     assert_eq!(node.object()["metadata"]["uid"], registered["metadata"]["uid"], "the Node object is the same");
+    labels::assert_right(&node, "after a revert");
     node.machine.power_off();
 
     let clone = node.clone_as("clone");
     clone.attach_media(&clone.document(1));
     let mut clone = clone.boot();
     clone.assert_joined(1);
+    labels::assert_right(&clone, "after the first boot of a clone");
     clone.machine.power_off();
     let grandchild = clone.clone_as("grandchild");
-    grandchild.attach_media(&grandchild.document(1));
+    grandchild.attach_media(&grandchild.document(1).with("/spec/files", removal::files()));
     let grandchild = grandchild.boot();
     grandchild.assert_joined(1);
     grandchild.assert_kiln_wins();
@@ -90,5 +98,7 @@ fn node_from_media_joins_reboots_changes_and_its_clones_join(kind: Kind) {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), nodes.len(), "each machine has its own Node object");
-    grandchild.assert_units_are_the_images_without_kilnd();
+    labels::assert_right(&grandchild, "after the first boot of a clone's clone");
+    removal::assert_node_is_as_before_kilnd(&grandchild);
+    labels::assert_right(&grandchild, "after the removal");
 }

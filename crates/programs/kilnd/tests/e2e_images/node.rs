@@ -1,5 +1,7 @@
 //! A machine of one kind with its cloud, and what the tests ask of it.
 
+use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use super::booted::document::{Document, ovf_env_with_credential};
 use super::booted::stage::Stage;
 use super::cluster::{self, plane};
 use super::kinds::{Kind, LINK};
+use super::removal::Image;
 
 /// A file of the image with the join credential, for machines without provisioning media.
 pub(crate) const TOKEN_FILE: &str = "/etc/kiln/token";
@@ -28,6 +31,8 @@ pub(crate) struct Node {
     id: String,
     pub(crate) machine: Machine,
     pub(crate) cloud: Cloud,
+    /// The image without kilnd, from which this machine or its first ancestor was created.
+    pub(crate) image: Arc<Image>,
 }
 
 impl Node {
@@ -38,10 +43,10 @@ impl Node {
 
     /// Another machine with a copy of this one's disk, not booted.
     pub(crate) fn clone_as(&self, name: &str) -> Self {
-        Self::build(self.kind, name, Some(&self.machine))
+        Self::build(self.kind, name, Some(self))
     }
 
-    fn build(kind: Kind, name: &str, donor: Option<&Machine>) -> Self {
+    fn build(kind: Kind, name: &str, donor: Option<&Self>) -> Self {
         static COUNT: AtomicU8 = AtomicU8::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{name}", kind.name());
@@ -49,12 +54,14 @@ impl Node {
             (format!("16a52d90-3c5f-4a3e-8b57-7f2b4c6d8e{number:02x}"), format!("{}.{}", TOKEN.0, TOKEN.1));
         let address = format!("02:00:0a:00:00:{number:02x}");
         let blueprint = kind.blueprint(&name).secret(TOKEN_FILE, token);
-        let machine = if let Some(donor) = donor {
-            blueprint.disk_of(donor).build()
+        let (machine, image) = if let Some(donor) = donor {
+            (blueprint.disk_of(&donor.machine).build(), Arc::clone(&donor.image))
         } else {
             let machine = blueprint.build();
             kind.prepare(&machine);
-            machine
+            let image = Image::read(&machine);
+            enable(&machine);
+            (machine, Arc::new(image))
         };
         machine.hardware("dmi/product_uuid", &id);
         machine.hardware("host-name", &name);
@@ -67,7 +74,7 @@ impl Node {
             assert!(status.success(), "ip {words:?}");
         }
         let cloud = Cloud::start(&machine);
-        Self { kind, name, id, machine, cloud }
+        Self { kind, name, id, machine, cloud, image }
     }
 
     /// A NodeConfig for this machine.
@@ -117,23 +124,6 @@ impl Node {
             let gate = r#"a(sbbsi) 1 "ConditionPathExists" false false "/run/kiln/ready" 1"#;
             assert_eq!(conditions.stdout.trim(), gate, "{unit} has the gate and no condition of the image");
         }
-    }
-
-    /// Removes kilnd's units and drop-ins, and asserts that the image's units are in force again and that no service was restarted.
-    #[track_caller]
-    pub(crate) fn assert_units_are_the_images_without_kilnd(&self) {
-        let process = || self.machine.property("kubelet.service", "MainPID");
-        let before = process();
-        self.machine.shell(
-            "cd /usr/lib/systemd/system
-             rm -r kiln-* *.wants/kiln-* kubelet.service.d/zz-kiln.conf containerd.service.d/zz-kiln.conf
-             systemctl daemon-reload",
-        );
-        let text = self.machine.shell("systemctl cat kubelet.service containerd.service").stdout;
-        assert!(!text.contains("kiln"), "{text}");
-        let programs = self.machine.shell("systemctl show --property=ExecStart kubelet.service | grep -o 'path=[^ ]*'");
-        assert_eq!(programs.stdout.trim(), format!("path={}", self.kind.kubelet()));
-        assert_eq!(process(), before, "the kubelet runs on");
     }
 
     /// Asserts that the image's own services run next to kilnd's, and that pods get the resolver configuration that works on this image.
@@ -201,6 +191,14 @@ impl Node {
         }
         panic!("{}: timed out waiting until {what}\n{}", self.name, self.machine.journal(None));
     }
+}
+
+/// Enables kilnd in the image, as the guide says.
+#[track_caller]
+fn enable(machine: &Machine) {
+    let mut kilnd = Command::new(env!("CARGO_BIN_EXE_kilnd"));
+    kilnd.args(["enable", "--yes", "--root"]).arg(machine.path("/"));
+    testkit::run(kilnd, Duration::from_secs(60)).success();
 }
 
 fn ready(object: &Value) -> Value {

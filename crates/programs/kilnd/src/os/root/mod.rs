@@ -81,8 +81,17 @@ impl Root {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let failed = |source| Error::io("open", path.display().to_string(), source);
-        let path = path.canonicalize().map_err(failed)?;
-        let folder = rustix::fs::open(&path, FOLDER, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let open = |path: &Path| {
+            let folder = rustix::fs::open(path, FOLDER, Mode::empty())?;
+            let stat = rustix::fs::fstat(&folder)?;
+            Ok::<_, Errno>((folder, (stat.st_dev, stat.st_ino)))
+        };
+        let (folder, identity) = open(path).map_err(|errno| failed(errno.into()))?;
+        let absolute = std::path::absolute(path).map_err(failed)?;
+        // The canonical form of `/proc/ID/root` is `/`, though the folder is another process's root.
+        let canonical = path.canonicalize().ok();
+        let canonical = canonical.filter(|path| open(path).is_ok_and(|(_, other)| other == identity));
+        let path = canonical.unwrap_or(absolute);
         Ok(Self {
             folder: Arc::new(folder),
             is_host: path == Path::new("/"),
