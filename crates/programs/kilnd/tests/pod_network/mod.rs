@@ -8,7 +8,7 @@ use test_deps::TestDep;
 use testkit::nspawn::Machine;
 use testkit::{Network, require};
 
-use super::booted::cluster::{Cluster, real};
+use super::booted::cluster::{Cluster, NETWORK_FILE, real};
 use super::booted::stage::Stage;
 use super::image::archive;
 
@@ -66,22 +66,23 @@ pub(crate) fn node(name: &str) -> Machine {
     let debian = debian.ancestors().nth(3).expect("a root");
     // Only the program that waits is needed.
     let images = archive(&debian.join("usr/bin/true"), debian);
-    real(name)
+    let machine = real(name)
         .shared(plugins.parent().expect("a folder"), "/opt/cni/bin")
         .executable("/usr/sbin/echo-count", ECHO)
         .file("/etc/systemd/system/writable.service", WRITABLE)
         .wanted_by("sysinit.target", "writable.service")
         .file("/usr/share/images.tar", images)
         .file("/etc/hosts", "127.0.0.1 localhost\n10.9.0.4 kubernetes\n")
-        .build()
+        .build();
+    // containerd renders kilnd's template only where no network is configured.
+    std::fs::remove_file(machine.path(NETWORK_FILE)).expect("a file of the machine");
+    machine
 }
 
 /// Connects two machines by a link, on which each has an address.
 pub(crate) fn connect(one: &Machine, two: &Machine, addresses: [&str; 2]) {
-    // `ip` finds a network by a process in it.
-    let mut process = two.network().command("sleep").arg("60").spawn().expect("a process");
-    run(one.network(), &format!("ip link add eth0 type veth peer name eth0 netns {}", process.id()));
-    process.kill().and_then(|()| process.wait()).expect("ended");
+    // By path: a process that was just started may still be in the network of the host.
+    run(one.network(), &format!("ip link add eth0 type veth peer name eth0 netns {}", two.network().path().display()));
     for (machine, address) in [(one, addresses[0]), (two, addresses[1])] {
         run(machine.network(), &format!("ip address add {address}/24 dev eth0"));
         run(machine.network(), "ip link set eth0 up");
