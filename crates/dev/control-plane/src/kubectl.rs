@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::{ControlPlane, Error};
 
+/// Limits a single request, because `kubectl` waits without a limit for a server that accepts connections and does not answer.
+const REQUEST_LIMIT: &str = "--request-timeout=30s";
+
 impl ControlPlane {
     /// A `kubectl` command with admin credentials.
     pub fn kubectl(&self) -> Result<Command, Error> {
@@ -38,12 +41,12 @@ impl ControlPlane {
 
     /// Creates or changes objects with `kubectl apply`.
     pub fn apply(&self, object: &Value) -> Result<String, Error> {
-        run(self.kubectl()?, &["apply", "-f", "-"], &object.to_string())
+        run(self.kubectl()?, &["apply", REQUEST_LIMIT, "-f", "-"], &object.to_string())
     }
 
     /// The output of `kubectl get … -o json`.
     pub fn get(&self, arguments: &[&str]) -> Result<Value, Error> {
-        let arguments = [&["get", "-o", "json"], arguments].concat();
+        let arguments = [&["get", REQUEST_LIMIT, "-o", "json"], arguments].concat();
         let text = self.run_kubectl(&arguments)?;
         serde_json::from_str(&text).map_err(|error| Error::Kubectl {
             arguments: arguments.join(" "),

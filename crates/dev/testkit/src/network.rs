@@ -9,6 +9,7 @@ mod private;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Command;
 
 use kiln_machines::network::{NetworkNamespace, set_up_loopback};
@@ -55,6 +56,11 @@ impl Network {
     #[track_caller]
     pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         self.within(|| Ok(act())).unwrap_or_else(|error| panic!("{}: {error}", self.0.path().display()))
+    }
+
+    /// The file that names this network, for `nsenter --net` and `ip link … netns`.
+    pub fn path(&self) -> &Path {
+        self.0.path()
     }
 
     /// A command that runs a program in this network, without a process in between.

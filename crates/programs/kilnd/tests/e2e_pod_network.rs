@@ -9,7 +9,7 @@ mod pod_network;
 use booted::ONE;
 use booted::cluster::Cluster;
 use control_plane::Options;
-use pod_network::{Node, Pod, connect, node};
+use pod_network::{BASELINE, Node, Pod, boot, connect, node, set_sysctl, sysctl};
 
 /// For the module with the container images.
 mod root {
@@ -35,10 +35,15 @@ fn pods_reach_each_other_on_one_node_and_across_nodes_without_duplicates() {
         (ADDRESSES[0].parse::<std::net::IpAddr>().expect("an address"), cluster.address().port()).into(),
         cluster.address(),
     );
-    let [first, second] = &mut nodes;
-    let first = Node::join(first, &cluster, "node-1", ADDRESSES[0], ONE);
-    let second = Node::join(second, &cluster, "node-2", ADDRESSES[1], TWO);
+    boot(&mut nodes[0], &cluster, "node-1", ADDRESSES[0], ONE);
+    boot(&mut nodes[1], &cluster, "node-2", ADDRESSES[1], TWO);
+    let first = Node::join(&nodes[0], &cluster, "node-1", ADDRESSES[0]);
+    let second = Node::join(&nodes[1], &cluster, "node-2", ADDRESSES[1]);
     assert_ne!(first.range, second.range, "each Node has its own range");
+    // No pod has run yet: the bridge plugin sets `ip_forward` as well.
+    for (node, name) in [&first, &second].into_iter().flat_map(|node| BASELINE.map(|name| (node, name))) {
+        assert_eq!(sysctl(node.machine, name), "1", "{name} of {}", node.name);
+    }
     first.route_to(&second);
     second.route_to(&first);
 
@@ -73,8 +78,6 @@ fn pods_reach_each_other_on_one_node_and_across_nodes_without_duplicates() {
     first.machine.shell("ip link set cbr0 promisc off");
 
     // Without the kernel baseline the answer of the Service bypasses the node and is lost.
-    let setting = "net.bridge.bridge-nf-call-iptables";
-    assert_eq!(first.sysctl(setting), "1");
-    first.set_sysctl(setting, "0");
+    set_sysctl(first.machine, "net.bridge.bridge-nf-call-iptables", "0");
     assert_eq!(one.ask("10.96.7.7"), "answered 0 of 50, duplicates there 0, back 0");
 }

@@ -24,6 +24,9 @@ const SETTINGS: [&str; 6] = [
     "/proc/sys/vm/panic_on_oom",
 ];
 
+/// The file of [`NETWORK`].
+pub(crate) const NETWORK_FILE: &str = "/etc/cni/net.d/10-none.conflist";
+
 /// A CNI configuration that is never executed, because no pod runs here.
 const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "loopback"}]}"#;
 
@@ -182,7 +185,7 @@ pub(crate) fn with_kubelet(blueprint: Blueprint, path: &str) -> Blueprint {
     blueprint
         .shared(&kubelet, path)
         .file("/usr/lib/kiln/image.json", image.to_string())
-        .file("/etc/cni/net.d/10-none.conflist", NETWORK)
+        .file(NETWORK_FILE, NETWORK)
         .file("/etc/hosts", HOSTS)
         // containerd's overlay mounts cannot be nested in an overlay; the kubelet measures the underlying file system.
         .scratch("/var/lib/containerd")

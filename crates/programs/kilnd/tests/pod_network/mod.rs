@@ -8,7 +8,7 @@ use test_deps::TestDep;
 use testkit::nspawn::Machine;
 use testkit::{Network, require};
 
-use super::booted::cluster::{Cluster, real};
+use super::booted::cluster::{Cluster, NETWORK_FILE, real};
 use super::booted::stage::Stage;
 use super::image::archive;
 
@@ -59,29 +59,39 @@ RemainAfterExit=yes
 ExecStart=/bin/sh -ec 'mkdir -p /run/proc; mount -t proc proc /run/proc; mount --bind /run/proc/sys/net /proc/sys/net'
 ";
 
-/// A machine with a real kubelet, containerd and the reference CNI plugins.
+/// The settings of kilnd's baseline that the network of a machine has of its own.
+pub(crate) const BASELINE: [&str; 3] =
+    ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+
+/// A machine with a real kubelet, containerd and the reference CNI plugins. All settings of [`BASELINE`] are off.
 pub(crate) fn node(name: &str) -> Machine {
     let plugins = require(TestDep::CniPlugins);
     let debian = require(TestDep::NodeRoot);
     let debian = debian.ancestors().nth(3).expect("a root");
     // Only the program that waits is needed.
     let images = archive(&debian.join("usr/bin/true"), debian);
-    real(name)
+    let machine = real(name)
         .shared(plugins.parent().expect("a folder"), "/opt/cni/bin")
+        // For runc: it creates a session keyring and device filters.
+        .argument("--system-call-filter=@keyring bpf")
         .executable("/usr/sbin/echo-count", ECHO)
         .file("/etc/systemd/system/writable.service", WRITABLE)
         .wanted_by("sysinit.target", "writable.service")
         .file("/usr/share/images.tar", images)
         .file("/etc/hosts", "127.0.0.1 localhost\n10.9.0.4 kubernetes\n")
-        .build()
+        .build();
+    // containerd renders kilnd's template only where no network is configured.
+    std::fs::remove_file(machine.path(NETWORK_FILE)).expect("a file of the machine");
+    for name in BASELINE {
+        set_sysctl(&machine, name, "0");
+    }
+    machine
 }
 
 /// Connects two machines by a link, on which each has an address.
 pub(crate) fn connect(one: &Machine, two: &Machine, addresses: [&str; 2]) {
-    // `ip` finds a network by a process in it.
-    let mut process = two.network().command("sleep").arg("60").spawn().expect("a process");
-    run(one.network(), &format!("ip link add eth0 type veth peer name eth0 netns {}", process.id()));
-    process.kill().and_then(|()| process.wait()).expect("ended");
+    // By path: a process that was just started may still be in the network of the host.
+    run(one.network(), &format!("ip link add eth0 type veth peer name eth0 netns {}", two.network().path().display()));
     for (machine, address) in [(one, addresses[0]), (two, addresses[1])] {
         run(machine.network(), &format!("ip address add {address}/24 dev eth0"));
         run(machine.network(), "ip link set eth0 up");
@@ -95,28 +105,31 @@ fn run(network: &Network, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Boots a machine with a document for the plugin `bridge`.
+pub(crate) fn boot(machine: &mut Machine, cluster: &Cluster, name: &str, address: &str, vm_id: &str) {
+    let document = cluster
+        .document(1)
+        .with("/spec/platform/hostName", json!(name))
+        .with("/spec/kubelet/nodeIp", json!(address))
+        .with("/spec/network", json!({"plugin": "bridge", "blockMetadata": true, "blockWireServer": true}))
+        .with("/spec/runtime/sandboxImage", json!("docker.io/library/pause:test"));
+    machine.hardware("dmi/product_uuid", vm_id);
+    machine.hardware("cd/ovf-env.xml", Cluster::ovf_env_for(name, &document));
+    machine.boot();
+}
+
 /// A node that has joined.
 pub(crate) struct Node<'m> {
     pub(crate) machine: &'m Machine,
-    name: String,
+    pub(crate) name: String,
     address: String,
     /// `spec.podCIDR` of the Node.
     pub(crate) range: String,
 }
 
 impl<'m> Node<'m> {
-    /// Boots a machine and waits until its Node is ready, which needs a pod network.
-    pub(crate) fn join(machine: &'m mut Machine, cluster: &Cluster, name: &str, address: &str, vm_id: &str) -> Self {
-        let document = cluster
-            .document(1)
-            .with("/spec/platform/hostName", json!(name))
-            .with("/spec/kubelet/nodeIp", json!(address))
-            .with("/spec/network", json!({"plugin": "bridge", "blockMetadata": true, "blockWireServer": true}))
-            .with("/spec/runtime/sandboxImage", json!("docker.io/library/pause:test"));
-        machine.hardware("dmi/product_uuid", vm_id);
-        machine.hardware("cd/ovf-env.xml", Cluster::ovf_env_for(name, &document));
-        machine.boot();
-        let machine: &Machine = machine;
+    /// Waits until the Node of a machine is ready, which needs a pod network.
+    pub(crate) fn join(machine: &'m Machine, cluster: &Cluster, name: &str, address: &str) -> Self {
         let node = machine.wait_until(&format!("{name} is ready"), |_| cluster.get(&["node", name]).filter(is_ready));
         Stage::wait_committed(machine, 1);
         machine.shell("ctr --namespace k8s.io images import /usr/share/images.tar");
@@ -168,16 +181,23 @@ impl<'m> Node<'m> {
         std::io::Write::write_all(&mut nft.stdin.take().expect("a pipe"), rules.as_bytes()).expect("written");
         assert!(nft.wait().expect("nft").success(), "{rules}");
     }
+}
 
-    pub(crate) fn sysctl(&self, name: &str) -> String {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        run(self.machine.network(), &format!("cat {path}")).trim().to_owned()
-    }
+/// A setting of the machine's network.
+pub(crate) fn sysctl(machine: &Machine, name: &str) -> String {
+    let path = sysctl_path(name);
+    let value = machine.network().inside(|| std::fs::read_to_string(&path));
+    value.unwrap_or_else(|error| panic!("{path}: {error}")).trim().to_owned()
+}
 
-    pub(crate) fn set_sysctl(&self, name: &str, value: &str) {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        self.machine.network().inside(|| std::fs::write(path, value)).expect("set");
-    }
+pub(crate) fn set_sysctl(machine: &Machine, name: &str, value: &str) {
+    let path = sysctl_path(name);
+    let written = machine.network().inside(|| std::fs::write(&path, value));
+    written.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+fn sysctl_path(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
 fn is_ready(node: &Value) -> bool {
@@ -209,11 +229,16 @@ impl<'m> Pod<'m> {
     /// Answers datagrams until the machine ends.
     pub(crate) fn serve(&self) {
         let unit = format!("echo-{}", self.name);
+        let network = &self.network;
         self.node.machine.shell(&format!(
-            "systemd-run --quiet --collect --unit={unit} --property=NetworkNamespacePath={} /usr/sbin/echo-count serve {PORT}
-             until nsenter --net={} grep -q :1E61 /proc/net/udp /proc/self/net/udp; do sleep 0.05; done",
-            self.network, self.network
+            "systemd-run --quiet --collect --unit={unit} --property=NetworkNamespacePath={network} /usr/sbin/echo-count serve {PORT}"
         ));
+        let option = format!("--net={network}");
+        let pattern = format!(":{PORT:04X} ");
+        self.node.machine.wait_until(&format!("{unit} listens on port {PORT}"), |machine| {
+            let found = machine.run(&["nsenter", &option, "grep", "--quiet", &pattern, "/proc/self/net/udp"]);
+            (found.code == Some(0)).then_some(())
+        });
     }
 
     /// Sends 50 datagrams and describes the answers.
