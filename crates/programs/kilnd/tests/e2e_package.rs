@@ -18,17 +18,17 @@ fn installed_package_has_no_effect_until_kilnd_enable() {
     assert_eq!(node.processes(), running, "services keep running");
     node.restart_services();
     assert_eq!(node.machine.property("kubelet.service", "NeedDaemonReload"), "no");
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
     node.machine.reboot();
     node.wait_for_services();
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
     assert_eq!(node.machine.property("kiln-config.service", "LoadState"), "not-found");
     assert!(!node.machine.exists("/run/kiln") && !node.machine.exists("/etc/kiln"));
 
     // An upgrade of a package that is not enabled.
     node.dpkg_install("1.0.1");
     node.restart_services();
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
 
     let refused = node.kilnd(&["enable"]);
     assert_eq!(refused.code, Some(1), "{refused}");
@@ -45,7 +45,7 @@ fn installed_package_has_no_effect_until_kilnd_enable() {
     ] {
         assert!(shown.lines().any(|known| known == line), "`{line}` is not in\n{shown}");
     }
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
 
     // Enabled, but not yet rebooted: the gate would be closed.
     let running = node.processes();
@@ -53,9 +53,18 @@ fn installed_package_has_no_effect_until_kilnd_enable() {
     assert_eq!(node.processes(), running);
     node.machine.shell("systemctl daemon-reload");
     node.restart_services();
+    assert!(node.own_configuration());
+    node.assert_not_started();
     assert_eq!(node.kilnd_output(&["enable", "--yes"]), "kilnd is enabled; nothing to do\n");
+    // An upgrade in this state, to a version with another name for a drop-in.
+    let running = node.processes();
+    node.dpkg_install_renamed("1.1.0");
+    assert_eq!(node.processes(), running);
+    node.restart_services();
+    assert!(node.own_configuration());
+    node.assert_not_started();
     node.kilnd_output(&["disable", "--yes"]);
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
     node.restart_services();
 }
 
@@ -96,7 +105,7 @@ fn enabled_node_keeps_running_over_upgrade_disable_and_removal() {
     assert_eq!(node.processes(), running);
     node.kilnd_output(&["disable", "--yes"]);
     assert_eq!(node.processes(), running, "services keep running");
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
     assert_eq!(node.etc_files(), files, "this machine was a node before kilnd: its files are restored");
     node.restart_services();
     assert!(node.own_configuration());
@@ -112,7 +121,7 @@ fn enabled_node_keeps_running_over_upgrade_disable_and_removal() {
     let running = node.processes();
     node.machine.shell("dpkg --remove kilnd");
     assert_eq!(node.processes(), running, "removal restarts neither kubelet nor containerd");
-    assert_eq!(node.systemd_files(), before);
+    node.assert_systemd_files(&before);
     assert!(!node.machine.exists("/usr/bin/kilnd") && !node.machine.exists("/run/kiln/ready"));
     node.restart_services();
     assert!(node.own_configuration());
@@ -148,13 +157,18 @@ fn rpm_has_no_effect_until_kilnd_enable_and_its_removal_disables_kilnd() {
     let (before, running) = (node.systemd_files(), node.processes());
     let installed = node.rpm("--install", Some("1.0.0"));
     assert_eq!(installed.code, Some(0), "{installed}");
-    assert_eq!((node.systemd_files(), node.processes()), (before.clone(), running.clone()));
+    node.assert_systemd_files(&before);
+    assert_eq!(node.processes(), running);
     node.kilnd_output(&["enable", "--yes"]);
     assert!(node.machine.exists("/etc/systemd/system/kubelet.service.d"));
     let upgraded = node.rpm("--upgrade", Some("1.1.0"));
     assert_eq!((upgraded.code, node.dangling_links().as_str()), (Some(0), ""), "{upgraded}");
     assert!(node.machine.exists("/etc/systemd/system/kubelet.service.d/zz-renamed.conf"), "{upgraded}");
     assert_eq!(node.processes(), running);
+    node.restart_services();
+    assert!(node.own_configuration());
+    node.assert_not_started();
+    let running = node.processes();
 
     // A removal that cannot disable kilnd keeps the package: the gate would stay closed for ever.
     let units_of_image = "/usr/lib/systemd/system/kiln-config.service";
@@ -166,7 +180,49 @@ fn rpm_has_no_effect_until_kilnd_enable_and_its_removal_disables_kilnd() {
 
     let erased = node.rpm("--erase", None);
     assert_eq!(erased.code, Some(0), "{erased}");
-    assert_eq!((node.systemd_files(), node.processes()), (before, running));
+    node.assert_systemd_files(&before);
+    assert_eq!(node.processes(), running);
     assert!(!node.machine.exists("/usr/bin/kilnd") && !node.machine.exists("/usr/lib/kiln/units"));
     node.restart_services();
+    assert!(node.own_configuration());
+}
+
+#[test]
+fn enabled_node_keeps_running_over_upgrade_and_removal_of_the_rpm() {
+    let mut node = Node::boot("rpm-enabled");
+    let before = node.systemd_files();
+    let installed = node.rpm("--install", Some("1.0.0"));
+    assert_eq!(installed.code, Some(0), "{installed}");
+    // Without effect, also after a reboot.
+    node.machine.reboot();
+    node.wait_for_services();
+    node.assert_systemd_files(&before);
+    node.assert_not_started();
+
+    node.kilnd_output(&["enable", "--yes"]);
+    node.machine.hardware("dmi/product_uuid", ONE);
+    node.machine.hardware("cd/ovf-env.xml", ovf_env("node-1", Some(&max_pods(1, 30))));
+    node.machine.reboot();
+    Stage::wait_committed(&node.machine, 1);
+    assert!(!node.own_configuration(), "the kubelet runs with kilnd's arguments");
+
+    let running = node.processes();
+    let watch = node.machine.property("kiln-watch.service", "MainPID");
+    let upgraded = node.rpm("--upgrade", Some("1.1.0")).success();
+    assert_eq!(node.processes(), running, "an upgrade restarts neither kubelet nor containerd: {upgraded}");
+    assert_ne!(node.machine.property("kiln-watch.service", "MainPID"), watch, "kiln-watch runs the new program");
+    assert_eq!(node.dangling_links(), "", "links of the old version are removed");
+    node.restart_services();
+    assert!(!node.own_configuration(), "the gate is open, and the drop-in of the new version is in effect");
+
+    let running = node.processes();
+    let erased = node.rpm("--erase", None).success();
+    assert_eq!(node.processes(), running, "removal restarts neither kubelet nor containerd: {erased}");
+    node.assert_systemd_files(&before);
+    assert!(!node.machine.exists("/usr/bin/kilnd") && !node.machine.exists("/run/kiln/ready"));
+    node.restart_services();
+    assert!(node.own_configuration());
+    node.machine.reboot();
+    node.wait_for_services();
+    assert!(node.own_configuration());
 }

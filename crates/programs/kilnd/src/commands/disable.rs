@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::apply;
 use crate::args::Output;
 use crate::commands::enable::links::{self, Link};
-use crate::commands::enable::{mask, remove_link, systemd};
+use crate::commands::enable::{remove_link, remove_link_and_mask, systemd};
 use crate::commands::install;
 use crate::commands::{CommandResult, DONE, FAILED};
 use crate::identity::MACHINE_ID;
@@ -193,10 +193,7 @@ fn act(node: &Node, plan: &DisablePlan) -> Result<(), DisableError> {
 /// Removes links, masks and files. An interrupted removal is continued by the next one.
 fn remove_units(root: &Root, plan: &DisablePlan) -> Result<(), os::Error> {
     for link in &plan.links {
-        remove_link(root, link)?;
-        if let Some(mask) = mask(link) {
-            remove_link(root, &Link { path: mask, target: String::new() })?;
-        }
+        remove_link_and_mask(root, link)?;
     }
     for path in &plan.installed {
         remove_link(root, &Link { path: path.clone(), target: String::new() })?;

@@ -1,5 +1,6 @@
 //! A node that runs its own kubelet and containerd, and packages of the kilnd under test.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -80,10 +81,28 @@ impl Node {
         })
     }
 
-    /// Whether the last start of the kubelet was with the arguments of the node's own unit.
+    /// Whether the running kubelet has the arguments of the node's own unit.
     #[track_caller]
     pub(crate) fn own_configuration(&self) -> bool {
-        Stage::kubelet_starts(&self.machine).last().is_some_and(|line| line.contains(OWN_ARGUMENT))
+        // systemd reports the service as active before its process executes the program.
+        let arguments = self.machine.wait_until("the kubelet runs", |machine| {
+            let process = machine.property("kubelet.service", "MainPID");
+            let arguments = machine.run(&["cat", &format!("/proc/{process}/cmdline")]).stdout;
+            arguments.contains("/kubelet\0").then_some(arguments)
+        });
+        arguments.contains(OWN_ARGUMENT)
+    }
+
+    /// Asserts that no service of kilnd was started and that none has written anything.
+    #[track_caller]
+    pub(crate) fn assert_not_started(&self) {
+        for unit in ["kiln-identity", "kiln-config", "kiln-watch"] {
+            let journal = self.machine.journal(Some(unit));
+            let state = self.machine.property(&format!("{unit}.service"), "ActiveState");
+            assert_eq!((state.as_str(), journal.contains("kilnd")), ("inactive", false), "{unit}\n{journal}");
+        }
+        let written = self.machine.shell("find /run/kiln /etc/kiln -type f 2>/dev/null || true").stdout;
+        assert_eq!(written, "");
     }
 
     /// Runs kilnd in the machine, which must succeed. Returns its output.
@@ -104,6 +123,18 @@ impl Node {
         let folders = "/etc/systemd /run/systemd/system.control /usr/lib/systemd/system /usr/local/lib/systemd";
         let list = format!("find {folders} -mindepth 1 -printf '%p %l\\n' 2>/dev/null | sort || true");
         self.machine.shell(&list).stdout
+    }
+
+    /// Asserts that systemd's files are those of an earlier [`Self::systemd_files`].
+    #[track_caller]
+    pub(crate) fn assert_systemd_files(&self, before: &str) {
+        let after = self.systemd_files();
+        let only = |one: &str, other: &str| -> Vec<String> {
+            let known: BTreeSet<&str> = other.lines().collect();
+            one.lines().filter(|line| !known.contains(line)).map(str::to_owned).collect()
+        };
+        let nothing = Vec::<String>::new();
+        assert_eq!((only(&after, before), only(before, &after)), (nothing.clone(), nothing), "added and removed");
     }
 
     /// The checksums of all files in `/etc` outside of kiln's and systemd's folders. The machine id and the host name identify the machine.

@@ -147,7 +147,7 @@ fn takes_effect(node: &Node, existing: &[Link]) -> Result<TakesEffect, os::Error
 }
 
 /// The path that masks a drop-in until the next boot.
-pub(super) fn mask(link: &Link) -> Option<String> {
+fn mask(link: &Link) -> Option<String> {
     link.drop_in().map(|(unit, name)| format!("{RUNTIME_CONTROL}/{unit}.d/{name}"))
 }
 
@@ -172,7 +172,7 @@ fn act(node: &Node, plan: &EnablePlan, refresh: bool) -> Result<(), EnableError>
         root.replace_link(&link.path, &link.target, Durability::Now)?;
     }
     for link in &plan.remove {
-        remove_link(root, link)?;
+        remove_link_and_mask(root, link)?;
     }
     let Some(systemd) = &mut systemd else { return Ok(()) };
     // An upgrade may have changed the content behind the links.
@@ -195,6 +195,15 @@ fn record_adoption(node: &Node, systemd: &mut Systemd) -> Result<(), os::Error> 
             node.root.write_differing(&[DesiredFile::new(ADOPTED, id, 0o644)], Durability::Now)
         }
         _ => Ok(()),
+    }
+}
+
+/// Removes a link, then the mask of a drop-in. In the other order a reload in between would close the gate.
+pub(super) fn remove_link_and_mask(root: &Root, link: &Link) -> Result<(), os::Error> {
+    remove_link(root, link)?;
+    match mask(link) {
+        Some(path) => remove_link(root, &Link { path, target: String::new() }),
+        None => Ok(()),
     }
 }
 
