@@ -2,8 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use kilnd::os::{Block, Rtnetlink};
+
+/// All tests of this file change the rules of one network.
+static RULES: Mutex<()> = Mutex::new(());
 
 const TO: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 
@@ -15,6 +19,7 @@ fn ip(args: &str) -> String {
 
 #[test]
 fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
+    let _rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     testkit::private().inside(|| {
         // Foreign rules with the same priorities and the same address.
         for rule in ["pref 5 to 10.9.8.7 lookup 300", "pref 6 to 10.9.8.7 prohibit protocol static", "pref 7 nop"] {
@@ -55,6 +60,7 @@ fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
 
 #[test]
 fn ports_are_blocked_next_to_an_address_and_foreign_rules_are_kept() {
+    let _rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     testkit::private().inside(|| {
         ip("rule add pref 2 to 10.9.8.5 ipproto tcp dport 80 lookup 300");
         ip("-6 rule add pref 2 to fd03::5 ipproto tcp dport 80 lookup 300");

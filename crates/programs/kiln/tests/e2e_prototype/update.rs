@@ -1,7 +1,7 @@
 //! `plan`, `update`, `status`, `history` and `diff`.
 
 use crate::golden::assert_golden;
-use crate::world::{POOL, SMALL, World, node};
+use crate::world::{POOL, SMALL, World, is_ready, node};
 
 #[test]
 fn donor_becomes_the_image_of_new_nodes_and_all_holds_are_released() {
@@ -45,6 +45,9 @@ fn node_with_a_letter_in_its_number_can_be_the_donor() {
     let world = World::instant(&SMALL.replace("capacity: 3", "capacity: 50"));
     // Azure's computer name is `…00000B`.
     let donor = format!("{POOL}00000b");
+    world.wait_until("the node is ready", || {
+        world.nodes().iter().any(|node| node.metadata.name.as_deref() == Some(&donor) && is_ready(node))
+    });
     let plan = world.exits_with(0, &["plan", "--target-node", &donor]);
     assert!(plan.stdout.contains(&donor), "{plan}");
 }
