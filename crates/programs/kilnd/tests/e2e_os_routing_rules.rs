@@ -2,12 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
+use kiln_machines::network::NetworkNamespace;
 use kilnd::os::{Block, Rtnetlink};
-
-/// All tests of this file change the rules of one network.
-static RULES: Mutex<()> = Mutex::new(());
 
 const TO: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 
@@ -17,10 +14,15 @@ fn ip(args: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Calls a test in its own network. [`testkit::private`] is shared, and the tests compare all rules.
+fn inside(act: impl FnOnce() + Send) {
+    let (namespace, _file) = NetworkNamespace::create().expect("a network namespace");
+    namespace.within(|| Ok(act())).expect("a network namespace");
+}
+
 #[test]
 fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
-    let _rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
-    testkit::private().inside(|| {
+    inside(|| {
         // Foreign rules with the same priorities and the same address.
         for rule in ["pref 5 to 10.9.8.7 lookup 300", "pref 6 to 10.9.8.7 prohibit protocol static", "pref 7 nop"] {
             ip(&format!("rule add {rule}"));
@@ -60,8 +62,7 @@ fn address_is_blocked_and_unblocked_and_foreign_rules_are_kept() {
 
 #[test]
 fn ports_are_blocked_next_to_an_address_and_foreign_rules_are_kept() {
-    let _rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);
-    testkit::private().inside(|| {
+    inside(|| {
         ip("rule add pref 2 to 10.9.8.5 ipproto tcp dport 80 lookup 300");
         ip("-6 rule add pref 2 to fd03::5 ipproto tcp dport 80 lookup 300");
         let both = || ip("rule list") + &ip("-6 rule list");

@@ -3,6 +3,7 @@
 mod support;
 
 #[path = "watched/azure.rs"]
+#[expect(dead_code, reason = "these tests do not change user data")]
 mod azure;
 mod scripted_host;
 

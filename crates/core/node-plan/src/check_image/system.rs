@@ -92,6 +92,8 @@ fn identity(tree: &dyn Tree, findings: &mut Vec<Finding>) {
         .iter()
         // Edited files are part of every image; those that match one machine are `network-pinned-to-mac`.
         .filter(|item| !matches!(item.treatment, Treatment::Keep | Treatment::Edit))
+        // Rules that match one machine are `network-pinned-to-mac`, and every image has logs of its packages.
+        .filter(|item| !matches!(item.name, "interface-rules" | "logs"))
         .filter(|item| {
             item.paths.iter().flat_map(|pattern| tree.glob(pattern)).any(|path| has_identity(tree, item.name, &path))
         })
@@ -134,8 +136,6 @@ fn has_identity(tree: &dyn Tree, item: &str, path: &str) -> bool {
         Some(_) => {
             let text = tree.text(path).unwrap_or_default();
             match item {
-                // Rules that match one machine are `network-pinned-to-mac`, and every image has logs of its packages.
-                "interface-rules" | "logs" => false,
                 "machine-id" => !["", "uninitialized"].contains(&text.trim()),
                 "iscsi-initiator" => text.lines().any(|line| line.trim_start().starts_with("InitiatorName=")),
                 "host-name" => !["", "localhost"].contains(&text.trim()),

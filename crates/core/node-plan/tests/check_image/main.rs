@@ -267,7 +267,7 @@ fn each_problem_gives_exactly_its_finding() {
 
 #[test]
 fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
-    let fine: [fn(&mut MapTree); 12] = [
+    let fine: [fn(&mut MapTree); 13] = [
         |tree| {
             tree.remove("/usr/sbin/update-grub").program("/usr/bin/kernel-install");
             tree.put("/boot/loader/entries.srel", "type1\n");
@@ -306,6 +306,10 @@ fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
         |tree| {
             tree.program("/bin/bash");
             tree.append(KUBELET, "[Service]\nExecStartPre=/bin/bash -c \"if [ -f /etc/none ]; then exit 1; fi\"\nExecStartPre=/bin/bash -c \"test -f /none || true\"\n");
+        },
+        // Logs of packages, also in folders.
+        |tree| {
+            tree.put("/var/log/dpkg.log", "installed\n").put("/var/log/runit/ssh/current", "started\n");
         },
         // `MACAddress=` in `[Link]` sets an address and matches nothing.
         |tree| {
