@@ -7,13 +7,14 @@ mod booted;
 mod tree;
 
 use std::path::Path;
+use std::process::Command;
 
 use booted::document::{max_pods, ovf_env};
 use booted::stage::Stage;
 use booted::{ONE, OTHER, THIRD};
 use test_deps::TestDep;
 use testkit::nspawn::{Blueprint, Machine};
-use tree::{Entry, Tree};
+use tree::{Attributes, Entry, Tree};
 
 const DONOR_NAME: &str = "aks-pool1-vmss00000a";
 const DONOR_MAC: &str = "00:0d:3a:77:66:55";
@@ -263,7 +264,7 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
     for clone in &clones {
         let root = clone.path("/");
         let values: Vec<&str> = identity.iter().map(|(_, value)| value.as_str()).collect();
-        let mut found = tree::files_containing(&root, &values);
+        let mut found = files_containing(&root, &values);
         // It records the VM ids of the machines that had this disk, and nothing else.
         found.retain(|path| !path.ends_with("/var/lib/kiln/ancestry.log"));
         // journald starts before the reset: the first lines of the clone's own journal have the name and the machine id of that moment.
@@ -272,11 +273,10 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
         let deeper: Vec<&str> =
             values.iter().copied().filter(|value| ![DONOR_NAME, machine_id].contains(value)).chain([LINE]).collect();
         for path in journal {
-            assert!(tree::files_containing(Path::new(&path), &deeper).is_empty(), "{path}");
+            assert!(files_containing(Path::new(&path), &deeper).is_empty(), "{path}");
         }
         let explain = |path: &str| {
-            let values =
-                identity.iter().filter(|(_, value)| !tree::files_containing(Path::new(path), &[value]).is_empty());
+            let values = identity.iter().filter(|(_, value)| !files_containing(Path::new(path), &[value]).is_empty());
             format!("{path}: {:?}", values.map(|(name, _)| name).collect::<Vec<_>>())
         };
         assert!(
@@ -285,8 +285,8 @@ fn two_clones_share_nothing_that_identifies_a_machine() {
             found.iter().map(|path| explain(path)).collect::<Vec<_>>()
         );
         let others: Vec<&str> = values.iter().copied().filter(|value| *value != ONE).collect();
-        assert!(tree::files_containing(&root.join("var/lib/kiln/ancestry.log"), &others).is_empty());
-        let names = tree::names_containing(&root, &others);
+        assert!(files_containing(&root.join("var/lib/kiln/ancestry.log"), &others).is_empty());
+        let names = names_containing(&root, &others);
         assert!(names.is_empty(), "names with the donor's identity: {names:#?}");
     }
     check_logs(&before, &a);
@@ -305,4 +305,42 @@ fn check_logs(before: &Tree, clone: &Tree) {
     for path in ["/var/log/kern.log.1", "/var/log/syslog.2.gz", "/var/log/pods/p/0.log"] {
         assert!(!matches!(clone.0.get(path), Some(Entry::File { .. })), "{path}");
     }
+}
+
+impl Tree {
+    /// The hash of a file.
+    fn content(&self, path: &str) -> Option<&str> {
+        match self.0.get(path)? {
+            Entry::File { sha256, .. } => Some(sha256),
+            _ => None,
+        }
+    }
+
+    /// The attributes of a file.
+    fn attributes(&self, path: &str) -> Option<&Attributes> {
+        match self.0.get(path)? {
+            Entry::File { attributes, .. } => Some(attributes),
+            _ => None,
+        }
+    }
+}
+
+/// The files below a folder that contain one of the texts, in upper or lower case.
+fn files_containing(folder: &Path, texts: &[&str]) -> Vec<String> {
+    let mut grep = Command::new("grep");
+    grep.args(["--recursive", "--files-with-matches", "--text", "--ignore-case", "--fixed-strings", "--devices=skip"]);
+    grep.args(texts.iter().flat_map(|text| ["--regexp", text]));
+    let output = grep.arg(folder).env("LC_ALL", "C").output().expect("grep");
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// The paths below a folder whose names contain one of the texts.
+fn names_containing(folder: &Path, texts: &[&str]) -> Vec<String> {
+    let mut find = Command::new("find");
+    find.arg(folder).args(["-false"]);
+    find.args(texts.iter().flat_map(|text| ["-o".to_owned(), "-name".to_owned(), format!("*{text}*")]));
+    let output = find.output().expect("find");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }

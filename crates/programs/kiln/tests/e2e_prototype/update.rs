@@ -16,9 +16,7 @@ fn donor_becomes_the_image_of_new_nodes_and_all_holds_are_released() {
     assert_golden("update-progress.txt", &update.stderr);
     world.assert_not_held(&donor);
     assert_golden("status-after.txt", &world.exits_with(0, &["status"]).stdout);
-    world.wait_until("the new node is Ready", || {
-        world.nodes().iter().filter(|node| crate::world::is_ready(node)).count() == 4
-    });
+    world.wait_until("the new node is Ready", || world.nodes().iter().filter(|node| is_ready(node)).count() == 4);
     let status = world.exits_with(0, &["status", "--output", "json"]).json();
     assert_eq!(status["pools"][0]["versions"][0]["instances"], 1, "{status}");
 

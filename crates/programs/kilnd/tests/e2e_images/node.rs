@@ -1,6 +1,5 @@
 //! A machine of one kind with its cloud, and what the tests ask of it.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
@@ -196,9 +195,9 @@ impl Node {
 /// Enables kilnd in the image, as the guide says.
 #[track_caller]
 fn enable(machine: &Machine) {
-    let mut kilnd = Command::new(env!("CARGO_BIN_EXE_kilnd"));
+    let mut kilnd = testkit::private().command(env!("CARGO_BIN_EXE_kilnd"));
     kilnd.args(["enable", "--yes", "--root"]).arg(machine.path("/"));
-    testkit::run(kilnd, Duration::from_secs(60)).success();
+    _ = testkit::run(kilnd, Duration::from_mins(1)).success();
 }
 
 fn ready(object: &Value) -> Value {

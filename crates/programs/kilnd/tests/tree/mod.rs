@@ -1,10 +1,9 @@
-//! The tree of a disk as a map, and searches in it.
+//! The tree of a disk as a map.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use kiln_types::sha256_hex;
 
@@ -43,22 +42,6 @@ impl Tree {
         let mut all = BTreeMap::new();
         walk(folder, "", &mut all);
         Self(all)
-    }
-
-    /// The hash of a file.
-    pub(crate) fn content(&self, path: &str) -> Option<&str> {
-        match self.0.get(path)? {
-            Entry::File { sha256, .. } => Some(sha256),
-            _ => None,
-        }
-    }
-
-    /// The attributes of a file.
-    pub(crate) fn attributes(&self, path: &str) -> Option<&Attributes> {
-        match self.0.get(path)? {
-            Entry::File { attributes, .. } => Some(attributes),
-            _ => None,
-        }
     }
 }
 
@@ -114,24 +97,4 @@ pub(crate) fn fits(pattern: &str, path: &str) -> bool {
         last = Some(part);
     }
     last == Some("") || rest.is_empty()
-}
-
-/// The files below a folder that contain one of the texts, in upper or lower case.
-pub(crate) fn files_containing(folder: &Path, texts: &[&str]) -> Vec<String> {
-    let mut grep = Command::new("grep");
-    grep.args(["--recursive", "--files-with-matches", "--text", "--ignore-case", "--fixed-strings", "--devices=skip"]);
-    grep.args(texts.iter().flat_map(|text| ["--regexp", text]));
-    let output = grep.arg(folder).env("LC_ALL", "C").output().expect("grep");
-    assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-}
-
-/// The paths below a folder whose names contain one of the texts.
-pub(crate) fn names_containing(folder: &Path, texts: &[&str]) -> Vec<String> {
-    let mut find = Command::new("find");
-    find.arg(folder).args(["-false"]);
-    find.args(texts.iter().flat_map(|text| ["-o".to_owned(), "-name".to_owned(), format!("*{text}*")]));
-    let output = find.output().expect("find");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
