@@ -177,6 +177,7 @@ pub enum UsageError {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each option without a value")]
 struct Parsed {
     words: Vec<OsString>,
     config: Option<PathBuf>,

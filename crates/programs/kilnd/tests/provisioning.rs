@@ -91,6 +91,9 @@ fn failed_first_boot_is_reported_with_the_reason() {
     assert!(!report.to_string().contains(SECRET), "{report}");
 }
 
+/// A change to the root of a machine.
+type Change<'a> = &'a (dyn Fn(&Path) + Sync);
+
 #[test]
 fn kilnd_does_not_report_where_another_agent_does_or_outside_azure() {
     let (_, bad) = documents();
@@ -100,7 +103,7 @@ fn kilnd_does_not_report_where_another_agent_does_or_outside_azure() {
         fs::create_dir_all(link.parent().expect("a parent")).expect("folders");
         std::os::unix::fs::symlink(format!("/lib/systemd/system/{unit}"), link).expect("a link");
     };
-    let cases: [(&str, &(dyn Fn(&Path) + Sync), bool); 5] = [
+    let cases: [(&str, Change<'_>, bool); 5] = [
         ("no agent", &|_| {}, true),
         ("cloud-init", &|root| enable(root, "cloud-init-local.service"), false),
         ("waagent", &|root| enable(root, "walinuxagent.service"), false),
@@ -246,7 +249,7 @@ mod recordings {
         let recorded = roxmltree::Document::parse(&text).expect("XML");
         let value = |document: &roxmltree::Document<'_>, name: &str| {
             let found = document.descendants().find(|node| node.tag_name().name() == name);
-            found.and_then(|node| node.text()).map(str::to_owned).unwrap_or_else(|| panic!("no {name}"))
+            found.and_then(|node| node.text()).unwrap_or_else(|| panic!("no {name}")).to_owned()
         };
         for health in [Health::Ready, Health::Failed("no network")] {
             let report = goal.report(&health);

@@ -162,7 +162,7 @@ fn leaves(value: &Value, path: &str, all: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             fields.iter().for_each(|(name, value)| {
-                leaves(value, &format!("{path}/{}", name.replace('~', "~0").replace('/', "~1")), all)
+                leaves(value, &format!("{path}/{}", name.replace('~', "~0").replace('/', "~1")), all);
             });
         }
         Value::Array(items) => {

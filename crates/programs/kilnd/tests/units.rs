@@ -148,7 +148,7 @@ fn drop_ins_reset_what_the_image_sets_before_they_set_their_own() {
 /// Drop-ins of packages, of AKS node images and of `systemctl edit` on a node.
 #[test]
 fn names_of_the_drop_ins_sort_after_those_of_images() {
-    let mut names = vec![
+    let mut names = [
         "10-kubeadm.conf",
         "10-tlsbootstrap.conf",
         "99-local.conf",

@@ -97,7 +97,7 @@ const PROBLEMS: &[Problem] = &[
         tree.append(KUBELET, "[Unit]\nConditionPathExists=/opt/bin/kubelet\n");
     }),
     ("kubelet-condition", B, "/etc/sold", |tree| {
-        _ = tree.put("/etc/sold", "").append(KUBELET, "[Unit]\nAssertPathExists=!/etc/sold\n")
+        tree.put("/etc/sold", "").append(KUBELET, "[Unit]\nAssertPathExists=!/etc/sold\n");
     }),
     ("kubelet-condition", B, "/etc/a", |tree| {
         tree.append(KUBELET, "[Unit]\nConditionPathExists=|/etc/a\nConditionPathIsDirectory=|/etc/b\n");
@@ -123,7 +123,7 @@ const PROBLEMS: &[Problem] = &[
         tree.append(KUBELET, "[Unit]\nAfter=network-online.target\n");
     }),
     ("containerd-unit-missing", B, "containerd.service", |tree| {
-        _ = tree.remove(&format!("{UNITS}/containerd.service"))
+        tree.remove(&format!("{UNITS}/containerd.service"));
     }),
     ("containerd-drop-in-missing", B, "containerd.service", |tree| {
         tree.remove(&format!("{UNITS}/containerd.service.d/50-kiln.conf"));
@@ -159,7 +159,7 @@ const PROBLEMS: &[Problem] = &[
     ("containerd-missing", B, "/usr/bin/containerd", |tree| _ = tree.put("/usr/bin/containerd", "text")),
     ("runc-missing", B, "runc", |tree| _ = tree.remove("/usr/sbin/runc")),
     ("containerd-shim-missing", B, "containerd-shim-runc-v2", |tree| {
-        _ = tree.remove("/usr/bin/containerd-shim-runc-v2")
+        tree.remove("/usr/bin/containerd-shim-runc-v2");
     }),
     ("mount-missing", B, "mount", |tree| _ = tree.remove("/usr/bin/mount")),
     ("umount-missing", B, "umount", |tree| _ = tree.remove("/usr/bin/umount")),
@@ -171,7 +171,7 @@ const PROBLEMS: &[Problem] = &[
         tree.remove("/etc/resolv.conf").symlink("/etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf");
     }),
     ("resolv-conf-loop", W, "/etc/resolv.conf", |tree| {
-        _ = tree.put("/etc/resolv.conf", "search x\nnameserver 127.0.0.53\n")
+        tree.put("/etc/resolv.conf", "search x\nnameserver 127.0.0.53\n");
     }),
     ("sysctl-conflict", W, "99-hardening.conf", |tree| {
         tree.put("/usr/lib/sysctl.d/99-hardening.conf", "net.ipv4.ip_forward=0\n");
@@ -231,7 +231,7 @@ const PROBLEMS: &[Problem] = &[
     }),
     ("swap-in-fstab", W, "/etc/fstab", |tree| _ = tree.append("/etc/fstab", "/dev/sda2 none swap sw 0 0\n")),
     ("identity-not-sealed", W, "machine-id", |tree| {
-        _ = tree.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+        tree.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n");
     }),
 ];
 
@@ -274,10 +274,10 @@ fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
         },
         // A drop-in that sorts before kiln's loses.
         |tree| {
-            _ = tree.put(
+            tree.put(
                 "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
                 "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet\n",
-            )
+            );
         },
         // A later drop-in that does not change the command.
         |tree| _ = tree.put("/etc/systemd/system/kubelet.service.d/zz-nice.conf", "[Service]\nNice=5\n"),

@@ -8,9 +8,9 @@ use crate::support::{Machine, config, facts};
 
 const RENDERED: &str = "/etc/cni/net.d/10-containerd-net.conflist";
 
-fn bridge(over: Value) -> NodeConfig {
+fn bridge(over: &Value) -> NodeConfig {
     let mut network = json!({"plugin": "bridge"});
-    kiln_types::json::merge_patch(&mut network, &over);
+    kiln_types::json::merge_patch(&mut network, over);
     config(json!({"network": network}))
 }
 
@@ -32,7 +32,7 @@ fn steps(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn pod_range_of_a_bridge_comes_from_the_node() {
-    let desired = desired(&bridge(json!({})), &facts());
+    let desired = desired(&bridge(&json!({})), &facts());
     let template = desired.text("cni.template").expect("a template");
     assert!(template.contains("{{range $i, $range := .PodCIDRRanges}}"), "{template}");
     let containerd = desired.text("containerd.toml").expect("a configuration");
@@ -54,7 +54,7 @@ fn other_plugins_use_no_template() {
 
 #[test]
 fn changed_template_replaces_the_rendered_configuration() {
-    let (before, after) = (bridge(json!({})), bridge(json!({"mtu": 1400})));
+    let (before, after) = (bridge(&json!({})), bridge(&json!({"mtu": 1400})));
     let mut machine = Machine::default();
     machine.apply(None, &before);
     let plan = steps(&machine.apply(Some(&before), &after));
@@ -73,7 +73,7 @@ const MODULES: &str = "/etc/modules-load.d/90-kiln.conf";
 
 #[test]
 fn bridge_gets_its_kernel_settings_and_modules() {
-    let desired = desired(&bridge(json!({})), &facts());
+    let desired = desired(&bridge(&json!({})), &facts());
     assert_eq!(
         outside(&desired, BASELINE).as_deref(),
         Some(
@@ -126,11 +126,11 @@ fn document_and_image_are_stronger_than_the_baseline() {
         let setting = ImageSysctl { value: value.to_owned(), file };
         Facts { sysctls: [("net/ipv4/ip_forward".to_owned(), setting)].into(), ..facts() }
     };
-    let kept = desired(&bridge(json!({})), &image("0"));
+    let kept = desired(&bridge(&json!({})), &image("0"));
     assert!(!outside(&kept, BASELINE).expect("a baseline").contains("ip_forward"));
     assert_eq!(values(&kept), Vec::<String>::new());
     assert!(kept.warnings[0].starts_with("`/usr/lib/sysctl.d/99-image.conf` sets `net.ipv4.ip_forward` to `0`"));
-    let same = desired(&bridge(json!({})), &image("1"));
+    let same = desired(&bridge(&json!({})), &image("1"));
     assert_eq!((values(&same), same.warnings), (vec!["1".to_owned()], Vec::new()));
 }
 

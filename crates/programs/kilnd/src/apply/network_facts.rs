@@ -41,8 +41,8 @@ fn files(root: &Root, folders: &[&'static str], suffix: &str) -> Result<Vec<(&'s
 
 fn interface(root: &Root, name: &str) -> Result<Interface, Error> {
     let folder = format!("/sys/class/net/{name}");
-    let mac = root.read_if_exists(&format!("{folder}/address"))?.unwrap_or_default();
-    let driver = root.read_link(&format!("{folder}/device/driver")).ok().flatten().unwrap_or_default();
+    let mac = root.read_if_exists(format!("{folder}/address"))?.unwrap_or_default();
+    let driver = root.read_link(format!("{folder}/device/driver")).ok().flatten().unwrap_or_default();
     Ok(Interface {
         name: name.to_owned(),
         mac: String::from_utf8_lossy(&mac).trim().to_ascii_lowercase(),

@@ -12,7 +12,7 @@ const METADATA_SERVICE: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 /// Also a DNS server, at port 53.
 const WIRE_SERVER: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
-/// The wire server itself, and the host's plugin for extensions (HostGAPlugin).
+/// The wire server itself, and the host's plugin for extensions (`HostGAPlugin`).
 const WIRE_SERVER_PORTS: [u16; 2] = [80, 32526];
 
 fn blocks(service: CloudService) -> [Block; 2] {

@@ -91,7 +91,8 @@ pub fn install(node: &Node, program: &[u8]) -> Result<VmId, InstallError> {
     let is_managed =
         enablement::is_wanted(root, CONFIG_UNIT)? || root.kind(UNIT)?.is_some() && root.kind(PROGRAM)?.is_some();
     // Where the package is installed, the program belongs to it.
-    if !is_managed && !(root.kind(PACKAGED_UNITS)?.is_some() && root.kind(PROGRAM)?.is_some()) {
+    let is_packaged = root.kind(PACKAGED_UNITS)?.is_some() && root.kind(PROGRAM)?.is_some();
+    if !is_managed && !is_packaged {
         root.write_differing(&[DesiredFile::new(PROGRAM, program, 0o755)], Durability::Now)?;
     }
     if recorded.is_none() {

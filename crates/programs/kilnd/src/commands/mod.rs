@@ -198,7 +198,7 @@ pub fn status(node: &Node, output: Output) -> CommandResult {
 
 /// What pods cannot reach in the generation in force; none if nothing is blocked.
 fn pod_blocks(node: &Node) -> Option<PodBlocks> {
-    let manifest = node.root.read_if_exists(&layout::current(layout::MANIFEST)).ok().flatten()?;
+    let manifest = node.root.read_if_exists(layout::current(layout::MANIFEST)).ok().flatten()?;
     let manifest: Manifest = serde_json::from_slice(&manifest).ok()?;
     let services: Vec<String> =
         CloudService::ALL.iter().filter(|service| manifest.blocks(**service)).map(ToString::to_string).collect();

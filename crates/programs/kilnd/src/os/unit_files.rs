@@ -53,8 +53,8 @@ pub fn drop_ins(root: &Root, unit: &str) -> Result<Vec<UnitFile>, Error> {
     // Drop-ins of the unit hide those of its type (`service.d`).
     for of in [unit, kind] {
         for folder in SEARCH_PATH {
-            for name in root.text_names(format!("{folder}/{of}.d"))?.into_iter().filter(|name| name.ends_with(".conf"))
-            {
+            let is_drop_in = |name: &String| Path::new(name).extension().is_some_and(|extension| extension == "conf");
+            for name in root.text_names(format!("{folder}/{of}.d"))?.into_iter().filter(is_drop_in) {
                 let path = format!("{folder}/{of}.d/{name}");
                 names.entry(name).or_insert(path);
             }

@@ -49,7 +49,7 @@ pub fn report(
 ) -> Result<(), Error> {
     let http = Http::new(seed);
     let base = endpoints.wire_server.trim_end_matches('/');
-    let send = || {
+    let attempt = || {
         let url = format!("{base}/machine/?comp=goalstate");
         let request = HttpRequest { url: url.clone(), headers: &[VERSION, AGENT], body: None };
         let answer = http.request(&request, rules, wait)?;
@@ -59,8 +59,8 @@ pub fn report(
         let request = HttpRequest { url, headers: &[VERSION, AGENT, XML], body: Some(body.as_bytes()) };
         http.request(&request, rules, wait).map(drop)
     };
-    match send() {
-        Err(Error::Refused { status: STALE, .. }) => send(),
+    match attempt() {
+        Err(Error::Refused { status: STALE, .. }) => attempt(),
         done => done,
     }
 }

@@ -74,6 +74,7 @@ struct StoredRequests {
 }
 
 /// The state of the loop.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 struct Watch<'n> {
     node: &'n Node,
     imds: Imds,

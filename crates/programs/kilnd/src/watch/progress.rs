@@ -115,9 +115,8 @@ impl Progress {
         for (name, result) in &checked.gates {
             match result {
                 GateResult::Passed => {}
-                GateResult::Failed(why) => failed.push(format!("{name}: {why}")),
                 GateResult::Unknown(why) if checked.can_revert => unknown.push(format!("{name}: {why}")),
-                GateResult::Unknown(why) => failed.push(format!("{name}: {why}")),
+                GateResult::Failed(why) | GateResult::Unknown(why) => failed.push(format!("{name}: {why}")),
             }
         }
         if failed.is_empty() && unknown.is_empty() {

@@ -53,7 +53,9 @@ impl Cluster {
         let plane = network.within(|| ControlPlane::start(options).map_err(std::io::Error::other));
         let plane = plane.unwrap_or_else(|error| panic!("{error}"));
         let cluster = Self { plane: Arc::new(plane), network };
-        joining_objects().into_iter().for_each(|object| cluster.apply(object));
+        for object in joining_objects() {
+            cluster.apply(object);
+        }
         cluster
     }
 
@@ -68,7 +70,7 @@ impl Cluster {
     }
 
     /// The `ovf-env.xml` of another node's first boot.
-    pub(crate) fn ovf_env_for(&self, name: &str, document: &Document) -> String {
+    pub(crate) fn ovf_env_for(name: &str, document: &Document) -> String {
         ovf_env_with_credential(name, document, &format!("{}.{}", TOKEN.0, TOKEN.1))
     }
 

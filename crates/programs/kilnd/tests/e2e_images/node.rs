@@ -49,13 +49,12 @@ impl Node {
             (format!("16a52d90-3c5f-4a3e-8b57-7f2b4c6d8e{number:02x}"), format!("{}.{}", TOKEN.0, TOKEN.1));
         let address = format!("02:00:0a:00:00:{number:02x}");
         let blueprint = kind.blueprint(&name).secret(TOKEN_FILE, token);
-        let machine = match donor {
-            Some(donor) => blueprint.disk_of(donor).build(),
-            None => {
-                let machine = blueprint.build();
-                kind.prepare(&machine);
-                machine
-            }
+        let machine = if let Some(donor) = donor {
+            blueprint.disk_of(donor).build()
+        } else {
+            let machine = blueprint.build();
+            kind.prepare(&machine);
+            machine
         };
         machine.hardware("dmi/product_uuid", &id);
         machine.hardware("host-name", &name);

@@ -114,7 +114,7 @@ pub(crate) fn boot(machine: &mut Machine, cluster: &Cluster, name: &str, address
         .with("/spec/network", json!({"plugin": "bridge", "blockMetadata": true, "blockWireServer": true}))
         .with("/spec/runtime/sandboxImage", json!("docker.io/library/pause:test"));
     machine.hardware("dmi/product_uuid", vm_id);
-    machine.hardware("cd/ovf-env.xml", cluster.ovf_env_for(name, &document));
+    machine.hardware("cd/ovf-env.xml", Cluster::ovf_env_for(name, &document));
     machine.boot();
 }
 

@@ -209,7 +209,7 @@ fn syn(source: Ipv4Addr, destination: Ipv4Addr, port: u16) -> Vec<u8> {
 
 /// An IP fragment; the kernel fills in length and checksum.
 fn ip_packet(source: Ipv4Addr, destination: Ipv4Addr, offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
-    let fragment = offset / 8 | if more { 0x2000 } else { 0 };
+    let fragment = (offset / 8) | if more { 0x2000 } else { 0 };
     let mut packet = vec![0x45, 0, 0, 0, 0x12, 0x34];
     packet.extend(fragment.to_be_bytes());
     packet.extend([64, 6, 0, 0]);

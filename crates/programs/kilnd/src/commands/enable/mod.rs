@@ -24,7 +24,7 @@ use links::Link;
 use plan::{EnablePlan, TakesEffect};
 
 /// How long to wait for systemd, which re-reads all units.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// The service that runs the package's program all the time.
 pub(super) const WATCH_UNIT: &str = "kiln-watch.service";

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 
 use kiln_node_plan::unit_file::{Directive, DirectiveChange, UnitFile, changes};
 use serde_json::{Value, json};
@@ -123,7 +124,7 @@ fn insert(files: &[UnitFile], drop_ins: &[&UnitFile]) -> Vec<UnitFile> {
 
 /// Whether a path is that of a drop-in.
 pub fn is_drop_in(path: &str) -> bool {
-    path.ends_with(".conf")
+    Path::new(path).extension().is_some_and(|extension| extension == "conf")
 }
 
 fn file_name(path: &str) -> &str {

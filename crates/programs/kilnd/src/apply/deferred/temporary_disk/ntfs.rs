@@ -95,12 +95,12 @@ impl<'r> Disk<'r> {
         let bad = Unreadable("invalid record in the master file table");
         let at = u64::try_from(self.record).ok().and_then(|size| size.checked_mul(number)).ok_or(bad)?;
         let bytes = self.table.checked_add(at).and_then(|at| (self.read)(at, self.record)).ok_or(bad)?;
-        self.restored(bytes, b"FILE").ok_or(bad)
+        self.restored(bytes, *b"FILE").ok_or(bad)
     }
 
     /// Checks and removes the numbers with which NTFS detects sectors that were not written.
-    fn restored(&self, mut bytes: Vec<u8>, magic: &[u8; 4]) -> Option<Vec<u8>> {
-        if bytes.get(..4)? != magic {
+    fn restored(&self, mut bytes: Vec<u8>, magic: [u8; 4]) -> Option<Vec<u8>> {
+        if bytes.get(..4)? != magic.as_slice() {
             return None;
         }
         let at = usize::from(u16_at(&bytes, 4)?);
@@ -138,7 +138,7 @@ impl<'r> Disk<'r> {
                 continue;
             }
             let bad = Unreadable("invalid block of the root folder");
-            let block = (self.read)(at, self.block).and_then(|bytes| self.restored(bytes, b"INDX")).ok_or(bad)?;
+            let block = (self.read)(at, self.block).and_then(|bytes| self.restored(bytes, *b"INDX")).ok_or(bad)?;
             entries(&block, 0x18, &mut names)?;
         }
         Ok(names)
