@@ -101,7 +101,7 @@ pub enum ApplyError {
     Stuck {
         revert: String,
         #[source]
-        source: Error,
+        source: Box<Error>,
     },
 }
 
@@ -208,7 +208,7 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
         Some(generation) => match store::document(&node.root, &generation.folder) {
             Ok(Some(config)) => Some((generation.clone(), config)),
             Ok(None) => None,
-            Err(failure) => return ApplyError::Stuck { revert: error_line(&failure), source: error },
+            Err(failure) => return ApplyError::Stuck { revert: error_line(&failure), source: Box::new(error) },
         },
         None => None,
     };
@@ -218,7 +218,7 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
         }
         return match undo(node, assessed).and_then(|()| Ok(store::save(&node.root, before, Durability::Now)?)) {
             Ok(()) => ApplyError::Undone(error),
-            Err(failure) => ApplyError::Stuck { revert: error_line(&failure), source: error },
+            Err(failure) => ApplyError::Stuck { revert: error_line(&failure), source: Box::new(error) },
         };
     };
     let switched = switch_to(node, state, &config, &generation.folder);
@@ -232,7 +232,7 @@ fn revert(node: &Node, before: &State, assessed: &Assessed, error: Error) -> App
     match switched.and_then(|_| Ok(store::save(&node.root, &after, Durability::Now)?)) {
         Ok(()) if is_service => ApplyError::Reverted { to: generation.number, source: error },
         Ok(()) => ApplyError::Undone(error),
-        Err(failure) => ApplyError::Stuck { revert: error_line(&failure), source: error },
+        Err(failure) => ApplyError::Stuck { revert: error_line(&failure), source: Box::new(error) },
     }
 }
 
