@@ -71,7 +71,10 @@ fn build_for(
     let compiler = compiler(architecture)?;
     // A separate folder: in the default one, different flags would discard the build of the tests.
     let folder = root.join("target/image");
-    run(&mut compile(root, &folder, program, profile, (libc, &target, compiler)))?;
+    // The sources have to be there before their folders are listed.
+    run(cargo(root).args(["fetch", "--locked", "--quiet", "--target", &target]))?;
+    let prefixes = prefixes(root, cargo_home().as_deref())?;
+    run(&mut compile(root, &folder, program, profile, (libc, &target, compiler), &prefixes))?;
     let profile_folder = if profile == "dev" { "debug" } else { profile };
     let path = folder.join(&target).join(profile_folder).join(program.name());
     refuse_dynamic(&path)?;
@@ -100,26 +103,21 @@ fn compile(
     program: Program,
     profile: &str,
     (libc, target, compiler): (Libc, &str, Option<&str>),
+    prefixes: &[(PathBuf, &str)],
 ) -> Command {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
-    // Removes the paths of this machine, so that two clones build the same bytes.
-    flags.push(format!("--remap-path-prefix={}=/kiln", root.display()));
-    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let cargo_home = cargo_home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
-    let mut c_flags = format!("-U_FORTIFY_SOURCE -ffile-prefix-map={}=/kiln", root.display());
-    if let Some(home) = cargo_home {
-        flags.push(format!("--remap-path-prefix={}=/cargo", home.display()));
-        let _ = write!(c_flags, " -ffile-prefix-map={}=/cargo", home.display());
+    // Hides the paths of this machine, so that two clones build the same bytes.
+    let mut c_flags = "-U_FORTIFY_SOURCE".to_owned();
+    for (path, name) in prefixes {
+        flags.push(format!("--remap-path-prefix={}={name}", path.display()));
+        let _ = write!(c_flags, " -ffile-prefix-map={}={name}", path.display());
     }
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo(root);
     command
-        .current_dir(root)
         .args(["build", "--locked", "--package", program.name(), "--bin", program.name()])
         .args(["--profile", profile, "--target", target])
         .env("CARGO_TARGET_DIR", folder)
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        // This variable describes the calling program, not the compiled one.
-        .env_remove("CARGO_MANIFEST_DIR");
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     if let Some(compiler) = compiler {
         command.env(format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), compiler);
     }
@@ -132,6 +130,38 @@ fn compile(
         command.env(format!("CFLAGS_{name}"), c_flags);
     }
     command
+}
+
+/// cargo in the source tree.
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // This variable describes the calling program, not the compiled one.
+    command.current_dir(root).env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
+/// The folder in which cargo unpacks the sources of dependencies.
+fn cargo_home() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
+}
+
+/// Paths of this machine with the names that programs contain instead of them. Compilers use the last one that matches.
+fn prefixes(root: &Path, cargo_home: Option<&Path>) -> Result<Vec<(PathBuf, &'static str)>, Error> {
+    let mut prefixes = vec![(root.to_owned(), "/kiln")];
+    let Some(home) = cargo_home else { return Ok(prefixes) };
+    prefixes.push((home.to_owned(), "/cargo"));
+    // Each registry has its own folder, which is named after its host. A mirror contains the same crates.
+    let sources = home.join("registry/src");
+    let mut registries = Vec::new();
+    if sources.exists() {
+        for entry in fs::read_dir(&sources).map_err(Error::file(&sources))? {
+            registries.push(entry.map_err(Error::file(&sources))?.path());
+        }
+    }
+    registries.sort();
+    prefixes.extend(registries.into_iter().map(|path| (path, "/cargo/registry")));
+    Ok(prefixes)
 }
 
 /// Whether the toolchain has the standard library of a target.
@@ -227,16 +257,32 @@ mod tests {
 
     #[test]
     fn paths_of_this_machine_are_remapped() {
+        let home = tempfile::tempdir().unwrap();
+        let registry = home.path().join("registry/src/mirror.example-0123");
+        fs::create_dir_all(&registry).unwrap();
+        let prefixes = prefixes(Path::new("/here"), Some(home.path())).unwrap();
         let command = compile(
             Path::new("/here"),
             Path::new("/here/target"),
             Program::Kiln,
             "dist",
             (Libc::Musl, "aarch64-unknown-linux-musl", Some("aarch64-linux-gnu-gcc")),
+            &prefixes,
         );
-        let flags = command.get_envs().find(|(name, _)| *name == "CARGO_ENCODED_RUSTFLAGS").unwrap().1.unwrap();
-        assert!(flags.to_string_lossy().contains("--remap-path-prefix=/here=/kiln"), "{flags:?}");
         let value = |name: &str| command.get_envs().find(|(known, _)| *known == name).and_then(|(_, value)| value);
+        let text = |name: &str| value(name).unwrap().to_str().unwrap().to_owned();
+        let (home, registry) = (home.path().display(), registry.display());
+        let expected = [format!("{home}=/cargo"), format!("{registry}=/cargo/registry")];
+        let rust = format!(
+            "\u{1f}--remap-path-prefix=/here=/kiln\u{1f}--remap-path-prefix={}\u{1f}--remap-path-prefix={}",
+            expected[0], expected[1]
+        );
+        assert!(text("CARGO_ENCODED_RUSTFLAGS").ends_with(&rust), "the most specific is last");
+        let c = format!(
+            " -ffile-prefix-map=/here=/kiln -ffile-prefix-map={} -ffile-prefix-map={}",
+            expected[0], expected[1]
+        );
+        assert!(text("CFLAGS_aarch64_unknown_linux_musl").ends_with(&c));
         let linker = value("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER");
         assert_eq!(linker, Some("aarch64-linux-gnu-gcc".as_ref()));
         assert_eq!(value("CC_aarch64_unknown_linux_musl"), linker);

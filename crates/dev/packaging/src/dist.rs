@@ -54,27 +54,30 @@ pub fn files(root: &Path, inputs: &Inputs) -> Result<Vec<ReleaseFile>, Error> {
     let mut images = Vec::new();
     for Programs { architecture, kiln, kilnd } in &inputs.programs {
         let platform = format!("linux-{}", architecture.name());
-        let licence = Entry::file("share/doc/kiln/copyright", &root.join("LICENSE"))?;
-        let mut entries = vec![Entry { path: "bin/kiln".to_owned(), mode: 0o755, content: kiln.clone() }, licence];
-        entries.extend(inputs.documents.kiln.iter().cloned());
-        let tarball = gzip("kiln", &layer(&entries)?)?;
-        files.push(file(format!("kiln-{version}-{platform}.tar.gz"), tarball));
-        let program = file(format!("kilnd-{version}-{platform}"), kilnd.clone());
-        files.push(ReleaseFile { is_executable: true, ..program });
-
         let mut package = Package::kilnd(root, kilnd.clone(), version, *architecture)?;
         let pages = inputs.documents.kilnd.iter().cloned();
         package.files.extend(pages.map(|page| Entry { path: format!("usr/{}", page.path), ..page }));
-        files.push(file(format!("kilnd_{version}_{}.deb", architecture.name()), deb(&package)?));
-        files.push(file(rpm_file_name(&package), rpm(&package)?));
-
-        let image = Image::new(&Content {
+        let content = Content {
             binary: kiln.clone(),
             node_binary: kilnd.clone(),
             architecture: *architecture,
             version: version.clone(),
             revision: inputs.revision.clone(),
-        })?;
+        };
+        // Compression takes most of the time, and each archive is compressed on its own.
+        let (tarball, image, deb, rpm) = std::thread::scope(|scope| {
+            let image = scope.spawn(|| Image::new(&content));
+            let packages = scope.spawn(|| (deb(&package), rpm(&package)));
+            let tarball = tarball(root, kiln, &inputs.documents);
+            let (deb, rpm) = packages.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (tarball, image.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), deb, rpm)
+        });
+        let image = image?;
+        files.push(file(format!("kiln-{version}-{platform}.tar.gz"), tarball?));
+        let program = file(format!("kilnd-{version}-{platform}"), kilnd.clone());
+        files.push(ReleaseFile { is_executable: true, ..program });
+        files.push(file(format!("kilnd_{version}_{}.deb", architecture.name()), deb?));
+        files.push(file(rpm_file_name(&package), rpm?));
         files.push(file(format!("kiln-image-{version}-{platform}.tar"), archive(&image)?));
         images.push(image);
     }
@@ -86,4 +89,12 @@ pub fn files(root: &Path, inputs: &Inputs) -> Result<Vec<ReleaseFile>, Error> {
     let checksums: String = files.iter().map(line).collect();
     files.push(file(CHECKSUMS.to_owned(), checksums.into_bytes()));
     Ok(files)
+}
+
+/// kiln with its completions and manual pages.
+fn tarball(root: &Path, kiln: &[u8], documents: &Documents) -> Result<Vec<u8>, Error> {
+    let licence = Entry::file("share/doc/kiln/copyright", &root.join("LICENSE"))?;
+    let mut entries = vec![Entry { path: "bin/kiln".to_owned(), mode: 0o755, content: kiln.to_vec() }, licence];
+    entries.extend(documents.kiln.iter().cloned());
+    gzip("kiln", &layer(&entries)?)
 }
