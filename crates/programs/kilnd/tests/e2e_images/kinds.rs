@@ -16,7 +16,6 @@ const ETC: &str = "/etc/systemd/system";
 
 /// A kind of image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::enum_variant_names, reason = "none is the real image")]
 pub(crate) enum Kind {
     /// cloud-init, waagent, netplan, systemd-resolved and unattended-upgrades.
     Ubuntu,

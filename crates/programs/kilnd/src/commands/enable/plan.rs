@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
 
 use kiln_node_plan::unit_file::{Directive, DirectiveChange, UnitFile, changes};
 use serde_json::{Value, json};
