@@ -48,6 +48,8 @@ pub const MODULES_UNIT: &str = "systemd-modules-load.service";
 pub const BOOT_LOADER_UNIT: &str = "kiln-boot-loader.service";
 /// The units and drop-ins of the package. systemd does not read this folder: `kilnd enable` links them into [`UNITS`].
 pub const PACKAGED_UNITS: &str = "/usr/lib/kiln/units";
+/// On the OS disk, which exists at every boot. On the temporary disk the swap file could be lost, and pods count on it.
+pub const SWAP_FILE: &str = "/var/lib/kiln/swapfile";
 /// The machine id of the machine on which `kilnd enable` found a running kubelet. There `kilnd disable` also restores the files of the
 /// generations.
 pub const ADOPTED: &str = "/var/lib/kiln/adopted";

@@ -10,10 +10,16 @@ use std::collections::BTreeMap;
 
 use regex_lite::Regex;
 
+use crate::layout::{PACKAGED_UNITS, SWAP_FILE};
+
 /// The configuration of SELinux: whether it is used, and which policy.
 pub const CONFIG: &str = "/etc/selinux/config";
 /// The extended attribute with a file's label.
 pub const ATTRIBUTE: &str = "security.selinux";
+
+/// Paths of kiln that need the label of another path, as lines of `subs`. By their own paths, units would be libraries, which neither an
+/// administrator nor kilnd may start or query with systemd, and the swap file would be data, which `swapon` may not read.
+const ALIASES: [(&str, &str); 2] = [(PACKAGED_UNITS, "/usr/lib/systemd/system"), (SWAP_FILE, "/var/swap")];
 
 /// The texts of a policy's lists. Missing files are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +74,30 @@ pub fn policy_folder(config: &str) -> Option<String> {
     let name = value("SELINUXTYPE").filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.'))?;
     (!value("SELINUX").is_some_and(|state| state.eq_ignore_ascii_case("disabled")))
         .then(|| format!("/etc/selinux/{name}/contexts/files"))
+}
+
+/// The list of local aliases in a policy's folder. `semanage fcontext --equal` writes the same file.
+pub fn aliases_path(policy_folder: &str) -> String {
+    format!("{policy_folder}/file_contexts.subs")
+}
+
+/// A text of `subs` with the aliases of kiln's paths. None if it has them all. An administrator's alias of the same path stays.
+pub fn add_aliases(subs: &str) -> Option<String> {
+    let known = pairs(subs);
+    let missing = ALIASES.iter().filter(|(path, _)| !known.iter().any(|(from, _)| from == path));
+    let lines: String = missing.map(|(path, other)| format!("{path} {other}\n")).collect();
+    let end = if subs.is_empty() || subs.ends_with('\n') { "" } else { "\n" };
+    (!lines.is_empty()).then(|| format!("{subs}{end}{lines}"))
+}
+
+/// A text of `subs` without the aliases of kiln's paths. None if nothing changes. A swap file that stays in use keeps its alias.
+pub fn remove_aliases(subs: &str, keep_swap_file: bool) -> Option<String> {
+    let is_ours = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        ALIASES.iter().any(|(path, other)| words == [*path, *other] && !(keep_swap_file && *path == SWAP_FILE))
+    };
+    let kept: String = subs.split_inclusive('\n').filter(|line| !is_ours(line)).collect();
+    (kept != subs).then_some(kept)
 }
 
 impl FileContexts {
@@ -249,6 +279,40 @@ mod tests {
         assert_eq!(label("/opt"), Some("u:r:alternative_t:s0"));
         assert_eq!(label("/elsewhere"), Some("system_u:object_r:default_t:s0"));
         assert_eq!(label("/tmp/x"), None);
+    }
+
+    #[test]
+    fn aliases_are_added_once_and_removed_again() {
+        for before in ["", "/state /var/run\n", "# last line without an end\n/state /var/run"] {
+            let after = add_aliases(before).expect("missing");
+            assert_eq!(add_aliases(&after), None, "{after}");
+            assert_eq!(remove_aliases(&after, false).expect("present").trim_end(), before.trim_end());
+        }
+        assert_eq!(remove_aliases("/state /var/run\n", false), None);
+        let kept = remove_aliases(&add_aliases("").expect("missing"), true).expect("the units are removed");
+        assert_eq!(kept, format!("{SWAP_FILE} /var/swap\n"));
+        assert_eq!(remove_aliases(&kept, true), None);
+        let own = format!("{SWAP_FILE} /elsewhere\n");
+        let after = add_aliases(&own).expect("the units are missing");
+        assert_eq!(
+            after,
+            format!("{own}{PACKAGED_UNITS} /usr/lib/systemd/system\n"),
+            "the alias of the administrator stays"
+        );
+        assert_eq!(remove_aliases(&after, false), Some(own));
+    }
+
+    #[test]
+    fn units_and_the_swap_file_have_the_labels_of_their_aliases() {
+        let policy = "/usr/lib/.* u:r:lib_t:s0\n/usr/lib/systemd/system(/.*)? u:r:unit_t:s0\n/var/lib/.* u:r:var_lib_t:s0\n\
+                      /var/swap -- u:r:swapfile_t:s0\n";
+        let subs = add_aliases("").expect("missing");
+        let contexts = FileContexts::parse(Lists { policy, subs: &subs, ..Lists::default() });
+        let label = |path: &str| contexts.label(path, EntryKind::File);
+        assert_eq!(label("/usr/lib/kiln/units/kiln-config.service"), Some("u:r:unit_t:s0"));
+        assert_eq!(label("/usr/lib/kiln/image.json"), Some("u:r:lib_t:s0"));
+        assert_eq!(label(SWAP_FILE), Some("u:r:swapfile_t:s0"));
+        assert_eq!(label("/var/lib/kiln/state.json"), Some("u:r:var_lib_t:s0"));
     }
 
     #[test]

@@ -230,8 +230,8 @@ const IMAGE_PACKAGES: &[&str] = &[
     "waagent",
 ];
 
-/// Programs that boot machines and create their disks.
-const BENCH_TOOLS: &[&str] = &["e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
+/// Programs that boot machines and create their disks. `apparmor` is copied into one machine; in [`BENCH_PACKAGES`] it would run in all of them.
+const BENCH_TOOLS: &[&str] = &["apparmor", "e2fsprogs", "genisoimage", "qemu-system-x86", "qemu-utils"];
 
 /// The packages of a machine in the boot bench, with `python3-cffi-backend` as in [`CLOUD_PACKAGES`].
 const BENCH_PACKAGES: &[&str] = &[

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use kilnd::args::{Args, Output};
@@ -20,7 +21,11 @@ struct Image(TempDir);
 
 impl Image {
     fn new() -> Self {
-        let image = Self(TempDir::new().expect("a folder"));
+        Self::new_in(TempDir::new().expect("a folder"))
+    }
+
+    fn new_in(folder: TempDir) -> Self {
+        let image = Self(folder);
         image.write(KUBELET, "[Service]\nExecStart=/usr/bin/kubelet\n");
         image.write("/etc/systemd/system/multi-user.target.wants/other.service", "");
         let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../units");
@@ -118,6 +123,40 @@ fn enable_links_every_unit_and_disable_restores_the_folder() {
     assert_eq!(disable::run(&image.node(), DISABLE, Output::Text).code, 0);
     assert_eq!(image.files(), before);
     assert_eq!(disable::run(&image.node(), DISABLE, Output::Text).text, "kilnd is not enabled; nothing to do\n");
+}
+
+/// `systemctl` may use only units with the label of units, whatever folder they are in.
+#[test]
+fn enable_adds_the_labels_of_units_and_swap_file_to_an_selinux_policy_and_disable_removes_them() {
+    // On a disk: not every tmpfs stores labels.
+    let image = Image::new_in(TempDir::new_in("/var/tmp").expect("a folder"));
+    let list = "/etc/selinux/targeted/contexts/files/file_contexts";
+    image.write("/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=targeted\n");
+    image.write(list, "/.* u:r:default_t:s0\n/usr/lib/systemd/system(/.*)? u:r:unit_t:s0\n");
+    let before = image.files();
+    let shown = enable::run(&image.node(), EnableOptions { dry_run: true, ..EnableOptions::default() }, Output::Text);
+    let line = format!("add the SELinux labels of kiln's units and swap file to {list}.subs\n");
+    assert!(shown.text.contains(&line), "{}", shown.text);
+    assert_eq!(enable::run(&image.node(), YES, Output::Text).code, 0);
+    let aliases = |image: &Image| fs::read_to_string(image.at(&format!("{list}.subs"))).expect("a list");
+    assert_eq!(aliases(&image), "/usr/lib/kiln/units /usr/lib/systemd/system\n/var/lib/kiln/swapfile /var/swap\n");
+    // Only root may set labels.
+    if fs::metadata("/proc/self").expect("/proc").uid() == 0 {
+        for path in ["/usr/lib/kiln/units/kiln-config.service", "/usr/lib/kiln/units/kubelet.service.d"] {
+            let mut label = [0; 64];
+            let length = rustix::fs::lgetxattr(image.at(path), "security.selinux", &mut label[..]).expect("a label");
+            assert_eq!(&label[..length], b"u:r:unit_t:s0\0", "{path}");
+        }
+    }
+    assert_eq!(enable::run(&image.node(), YES, Output::Text).text, "kilnd is enabled; nothing to do\n");
+    assert_eq!(disable::run(&image.node(), DISABLE, Output::Text).code, 0);
+    assert_eq!(image.files(), before);
+
+    // Without kilnd the machine still uses its swap file.
+    enable::run(&image.node(), YES, Output::Text);
+    image.write("/var/lib/kiln/swapfile", "");
+    disable::run(&image.node(), DISABLE, Output::Text);
+    assert_eq!(aliases(&image), "/var/lib/kiln/swapfile /var/swap\n");
 }
 
 #[test]

@@ -9,11 +9,8 @@ use super::draft::Draft;
 use super::kubelet::ended;
 use super::{Block, Deferred};
 use crate::file::{AffectedUnit, DesiredFile};
-use crate::layout::{self, KUBELET_UNIT, RUNTIME_UNIT, UNITS};
+use crate::layout::{self, KUBELET_UNIT, RUNTIME_UNIT, SWAP_FILE, UNITS};
 use kiln_types::sha256_hex;
-
-/// On the OS disk, which exists at every boot. On the temporary disk the swap file could be lost, and pods count on it.
-const SWAP_FILE: &str = "/var/lib/kiln/swapfile";
 
 pub(super) fn render(draft: &mut Draft<'_>) {
     proxies(draft);

@@ -186,6 +186,7 @@ fn act(node: &Node, plan: &DisablePlan) -> Result<(), DisableError> {
         let restored = node.log.step("restore the files from before kiln", || apply::restore_original(node));
         restored.map_err(DisableError::NotRestored)?;
     }
+    root.remove_aliases()?;
     root.remove(ADOPTED, Durability::Now)?;
     Ok(())
 }

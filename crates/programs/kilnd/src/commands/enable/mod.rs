@@ -124,7 +124,8 @@ pub fn assess(node: &Node, existing: &[Link]) -> Result<EnablePlan, EnableError>
             missing.insert(unit.clone());
         }
     }
-    Ok(EnablePlan { create, remove, services, missing, takes_effect: takes_effect(node, existing)? })
+    let (aliases, takes_effect) = (root.missing_aliases()?, takes_effect(node, existing)?);
+    Ok(EnablePlan { create, remove, services, missing, aliases, takes_effect })
 }
 
 /// `kilnd install` creates a link to its own copy of a unit, which the package's replaces.
@@ -162,6 +163,12 @@ fn act(node: &Node, plan: &EnablePlan, refresh: bool) -> Result<(), EnableError>
     let mut systemd = systemd(node);
     if let (Some(systemd), TakesEffect::NextBoot, false) = (&mut systemd, plan.takes_effect, refresh) {
         record_adoption(node, systemd)?;
+    }
+    if let Some(aliases) = &plan.aliases {
+        root.write_differing(std::slice::from_ref(aliases), Durability::Now)?;
+    }
+    if refresh || !plan.is_empty() {
+        root.label_packaged_units()?;
     }
     if plan.takes_effect == TakesEffect::NextBoot {
         for path in plan.create.iter().filter_map(mask) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use kiln_node_plan::DesiredFile;
 use kiln_node_plan::unit_file::{Directive, DirectiveChange, UnitFile, changes};
 use serde_json::{Value, json};
 
@@ -29,13 +30,15 @@ pub struct EnablePlan {
     pub services: BTreeMap<String, Vec<DirectiveChange>>,
     /// Services that get a drop-in and do not exist.
     pub missing: BTreeSet<String>,
+    /// The SELinux policy's list of aliases, if it lacks those of kiln's paths.
+    pub aliases: Option<DesiredFile>,
     pub takes_effect: TakesEffect,
 }
 
 impl EnablePlan {
     /// Whether nothing has to be done.
     pub fn is_empty(&self) -> bool {
-        self.create.is_empty() && self.remove.is_empty()
+        self.create.is_empty() && self.remove.is_empty() && self.aliases.is_none()
     }
 
     /// For `--output json`.
@@ -58,6 +61,7 @@ impl EnablePlan {
         json!({
             "enabled": is_done || self.is_empty(), "create": self.create, "remove": self.remove, "services": services,
             "missingServices": self.missing, "takesEffect": takes_effect,
+            "labelAliases": self.aliases.as_ref().map(|file| &file.path),
         })
     }
 
@@ -69,6 +73,9 @@ impl EnablePlan {
         }
         for link in &self.remove {
             _ = writeln!(text, "remove {} -> {}", link.path, link.target);
+        }
+        if let Some(file) = &self.aliases {
+            _ = writeln!(text, "add the SELinux labels of kiln's units and swap file to {}", file.path);
         }
         for (unit, changes) in &self.services {
             let missing = if self.missing.contains(unit) { " (does not exist on this machine)" } else { "" };

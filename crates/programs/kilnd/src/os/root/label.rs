@@ -6,14 +6,17 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 
-use kiln_node_plan::selinux::{ATTRIBUTE, CONFIG, EntryKind, FileContexts, Lists, policy_folder};
-use rustix::fs::XattrFlags;
+use kiln_node_plan::selinux::{
+    ATTRIBUTE, CONFIG, EntryKind, FileContexts, Lists, add_aliases, aliases_path, policy_folder, remove_aliases,
+};
+use kiln_node_plan::{DesiredFile, layout};
+use rustix::fs::{OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use crate::os::error::Error;
 use crate::os::ops::Op;
-use crate::os::root::Root;
-use crate::os::root::write::TEMPORARY;
+use crate::os::root::write::{Durability, TEMPORARY};
+use crate::os::root::{FileKind, Root};
 
 /// The labels of a root's policy, read at the first write.
 #[derive(Debug, Default)]
@@ -31,6 +34,56 @@ impl Root {
             let link = format!("/proc/self/fd/{}/{name}", parent.as_raw_fd());
             rustix::fs::lsetxattr(link, ATTRIBUTE, label, XattrFlags::empty())
         })
+    }
+
+    /// The list of aliases with those of kiln's paths, if the root has a policy whose list lacks some of them.
+    pub(crate) fn missing_aliases(&self) -> Result<Option<DesiredFile>, Error> {
+        let Some((path, text)) = self.aliases()? else { return Ok(None) };
+        Ok(add_aliases(&text).map(|text| DesiredFile::new(&path, text.into_bytes(), 0o644)))
+    }
+
+    /// Removes the aliases of kiln's paths from the list, except that of an existing swap file, and the list if it is empty then.
+    pub(crate) fn remove_aliases(&self) -> Result<(), Error> {
+        let Some((path, text)) = self.aliases()? else { return Ok(()) };
+        let keep_swap_file = self.kind(layout::SWAP_FILE)?.is_some();
+        match remove_aliases(&text, keep_swap_file) {
+            Some(text) if text.is_empty() => self.remove(&path, Durability::Now).map(drop),
+            Some(text) => self.write_all(&[DesiredFile::new(&path, text.into_bytes(), 0o644)], Durability::Now),
+            None => Ok(()),
+        }
+    }
+
+    /// The path and the text of the list of aliases. None without SELinux.
+    fn aliases(&self) -> Result<Option<(String, String)>, Error> {
+        let config = self.read_if_exists(CONFIG)?.unwrap_or_default();
+        let Some(folder) = policy_folder(&String::from_utf8_lossy(&config)) else { return Ok(None) };
+        if self.kind(format!("{folder}/file_contexts"))?.is_none() {
+            return Ok(None);
+        }
+        let path = aliases_path(&folder);
+        let text = self.read_if_exists(&path)?.unwrap_or_default();
+        Ok(Some((path, String::from_utf8_lossy(&text).into_owned())))
+    }
+
+    /// Labels the packaged units. Their package was perhaps installed before the policy had their alias, or by a tool that sets no labels.
+    pub(crate) fn label_packaged_units(&self) -> Result<(), Error> {
+        let folder = layout::PACKAGED_UNITS;
+        let mut paths = vec![folder.into()];
+        for pattern in ["*", "*/*"] {
+            paths.extend(self.glob(&format!("{folder}/{pattern}"))?);
+        }
+        for path in paths {
+            let kind = match self.kind(&path)? {
+                Some(FileKind::File) => EntryKind::File,
+                Some(FileKind::Folder) => EntryKind::Folder,
+                _ => continue,
+            };
+            let path = path.to_string_lossy();
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = self.open_at(&*path, flags).map_err(|errno| Error::io("open", &*path, errno))?;
+            self.label(open, &path, kind)?;
+        }
+        Ok(())
     }
 
     fn set_label(&self, path: &str, kind: EntryKind, set: impl Fn(&[u8]) -> Result<(), Errno>) -> Result<(), Error> {
@@ -61,7 +114,8 @@ impl Root {
             policy: &policy,
             home_folders: &home_folders,
             local: &local,
-            subs: &subs,
+            // Also where `kilnd enable` did not add them to the policy.
+            subs: add_aliases(&subs).as_deref().unwrap_or(&subs),
             subs_dist: &subs_dist,
         }))
     }
