@@ -85,9 +85,9 @@ pub fn aliases_path(policy_folder: &str) -> String {
 pub fn add_aliases(subs: &str) -> Option<String> {
     let known = pairs(subs);
     let missing = ALIASES.iter().filter(|(path, _)| !known.iter().any(|(from, _)| from == path));
-    let lines: String = missing.map(|(path, other)| format!("{path} {other}\n")).collect();
+    let lines: Vec<String> = missing.map(|(path, other)| format!("{path} {other}\n")).collect();
     let end = if subs.is_empty() || subs.ends_with('\n') { "" } else { "\n" };
-    (!lines.is_empty()).then(|| format!("{subs}{end}{lines}"))
+    (!lines.is_empty()).then(|| format!("{subs}{end}{}", lines.concat()))
 }
 
 /// A text of `subs` without the aliases of kiln's paths. None if nothing changes. A swap file that stays in use keeps its alias.
