@@ -191,7 +191,6 @@ impl Image {
         let (root, media) = (at("root.raw"), at("media.iso"));
         let disks = [("root", &root), ("media", &media), ("report", &report)];
         let machine = VirtualMachine {
-            cores: 2,
             memory_mib: 1024,
             vm_id: Some(ONE),
             asset_tag: Some(AZURE_ASSET_TAG),
@@ -302,8 +301,13 @@ fn first_boot_with_selinux_enforcing_has_no_denial_and_every_file_has_its_label(
 }
 
 /// A program that may read nothing but libraries: its denial proves that denials are recorded.
-const CONTROL: &str =
-    "profile control /usr/local/bin/control {\n  #include <abstractions/base>\n  /usr/local/bin/control mr,\n}\n";
+const CONTROL: &str = "\
+#include <tunables/global>
+profile control /usr/local/bin/control {
+  #include <abstractions/base>
+  /usr/local/bin/control mr,
+}
+";
 
 const APPARMOR_REPORT: &str = "\
 cat /sys/module/apparmor/parameters/enabled >mode
@@ -324,6 +328,7 @@ fn first_boot_with_apparmor_active_has_no_denial() {
         "usr/lib/systemd/system/apparmor.service",
         "usr/sbin/aa-status",
         "usr/sbin/apparmor_parser",
+        "usr/share/apparmor-features",
     ]);
     image.write(Path::new("etc/apparmor.d/control"), CONTROL.as_bytes(), 0o644);
     image.enable("sysinit.target", "apparmor.service");
