@@ -1,4 +1,4 @@
-//! First boots under mandatory access control, in QEMU: a container has the kernel of its host, which rarely has SELinux or AppArmor. Real
+//! First boots under mandatory access control, in QEMU: a container has the kernel of its host, which rarely has SELinux or `AppArmor`. Real
 //! systemd, kernel and policies; the kubelet is a fake. cloud-init is off, because under emulation it would take most of the time; `e2e_images`
 //! has it.
 //!
