@@ -37,6 +37,8 @@ pub enum TestDep {
     Rpm,
     /// A C compiler and linker for arm64.
     CrossCompiler,
+    /// QEMU, which runs programs for arm64.
+    Arm64Emulator,
     /// A Debian root with systemd, containerd and the systemd-nspawn that boots it.
     NodeRoot,
     /// A Debian root with systemd, containerd and cloud-init, for nodes that cloud-init configures.
@@ -253,7 +255,7 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
@@ -274,6 +276,7 @@ impl TestDep {
         Self::ImageRoot,
         Self::Umoci,
         Self::CrossCompiler,
+        Self::Arm64Emulator,
         Self::BenchTools,
         Self::BenchRoot,
         Self::AzureCli,
@@ -298,6 +301,7 @@ impl TestDep {
             Self::Chromium => "chromium",
             Self::Rpm => "rpm",
             Self::CrossCompiler => "cross-compiler",
+            Self::Arm64Emulator => "arm64-emulator",
             Self::NodeRoot => "node-root",
             Self::CloudRoot => "cloud-root",
             Self::ImageRoot => "image-root",
@@ -327,6 +331,7 @@ impl TestDep {
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::Rpm => "rpm from Debian, the reference for our RPMs",
             Self::CrossCompiler => "a C compiler and linker for arm64 from Debian, for `cargo xtask dist`",
+            Self::Arm64Emulator => "QEMU from Debian, which runs the programs of a release for arm64",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
             Self::CloudRoot => "a Debian root with cloud-init that boots in systemd-nspawn",
             Self::ImageRoot => {
@@ -360,7 +365,12 @@ impl TestDep {
             | Self::NodeRoot
             | Self::CloudRoot
             | Self::ImageRoot => Tier::Default,
-            Self::Umoci | Self::CrossCompiler | Self::BenchTools | Self::BenchRoot | Self::AzureCli => Tier::Full,
+            Self::Umoci
+            | Self::CrossCompiler
+            | Self::Arm64Emulator
+            | Self::BenchTools
+            | Self::BenchRoot
+            | Self::AzureCli => Tier::Full,
         }
     }
 
@@ -467,6 +477,7 @@ impl TestDep {
             Self::CrossCompiler => {
                 Recipe::Debian { package: "g++-aarch64-linux-gnu", program: "aarch64-linux-gnu-gcc" }
             }
+            Self::Arm64Emulator => Recipe::Debian { package: "qemu-user-static", program: "qemu-aarch64-static" },
             Self::NodeRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: NODE_PACKAGES, disabled: NODE_DISABLED }
             }
@@ -506,6 +517,7 @@ impl TestDep {
             Self::Chromium => "bin/chromium-headless-shell",
             Self::Rpm => "bin/rpm",
             Self::CrossCompiler => "bin/aarch64-linux-gnu-gcc",
+            Self::Arm64Emulator => "bin/qemu-aarch64-static",
             Self::NodeRoot | Self::ImageRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
@@ -598,7 +610,7 @@ mod tests {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
         let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, cni, nft, kubeadm-types, systemd, ntfs, chromium, rpm, node-root, cloud-root, \
-                     image-root, umoci, cross-compiler, bench-tools, bench-root, az";
+                     image-root, umoci, cross-compiler, arm64-emulator, bench-tools, bench-root, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 

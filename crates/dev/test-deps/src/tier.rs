@@ -77,7 +77,14 @@ mod tests {
     fn a_tier_needs_the_dependencies_of_smaller_tiers() {
         let needed = |tier: Tier| tier.test_deps().collect::<Vec<_>>();
         assert_eq!(needed(Tier::Fast), [TestDep::CargoDeny]);
-        let slow = [TestDep::Umoci, TestDep::CrossCompiler, TestDep::BenchTools, TestDep::BenchRoot, TestDep::AzureCli];
+        let slow = [
+            TestDep::Umoci,
+            TestDep::CrossCompiler,
+            TestDep::Arm64Emulator,
+            TestDep::BenchTools,
+            TestDep::BenchRoot,
+            TestDep::AzureCli,
+        ];
         let default: Vec<_> = TestDep::ALL.into_iter().filter(|dependency| !slow.contains(dependency)).collect();
         assert_eq!(needed(Tier::Default), default);
         assert_eq!(needed(Tier::Full), TestDep::ALL);

@@ -2,6 +2,8 @@
 
 #![expect(dead_code, reason = "each test uses a part of this module")]
 
+pub(crate) mod install;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
