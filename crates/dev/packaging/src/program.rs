@@ -19,7 +19,7 @@ impl Program {
     /// The cargo profile of a release.
     pub fn profile(self) -> &'static str {
         match self {
-            Self::Kiln => "dist",
+            Self::Kiln => "release",
             Self::Kilnd => "kilnd",
         }
     }

@@ -15,7 +15,7 @@ Usage: cargo xtask dist [--out DIR] [--arch NAME]... [--profile NAME] [--program
 
   --out DIR       write the files to DIR, which must be empty or a previous release [default: target/dist]
   --arch NAME     only this architecture, `amd64` or `arm64` (repeatable) [default: both]
-  --profile NAME  cargo profile of both programs [default: `dist` for kiln, `kilnd` for kilnd]
+  --profile NAME  cargo profile of both programs [default: `release` for kiln, `kilnd` for kilnd]
   --programs DIR  use DIR/ARCH/kiln and DIR/ARCH/kilnd instead of compiling them
 
 Static programs for musl, the Debian package and the RPM of kilnd, OCI images, the packaged chart, completions, manual pages, an SBOM in the

@@ -11,7 +11,7 @@ Build the OCI image with the static programs kiln and kilnd
 Usage: cargo xtask image [--out DIR] [--profile NAME] [--binary FILE] [--node-binary FILE]
 
   --out DIR           write DIR/oci (an OCI layout) and DIR/kiln.tar (for `docker load`) [default: target/image/out]
-  --profile NAME      cargo profile of both programs [default: `dist` for kiln, `kilnd` for kilnd]
+  --profile NAME      cargo profile of both programs [default: `release` for kiln, `kilnd` for kilnd]
   --binary FILE       use this static program as kiln instead of compiling it
   --node-binary FILE  use this static program as kilnd instead of compiling it
 
