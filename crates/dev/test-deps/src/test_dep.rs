@@ -120,7 +120,7 @@ pub enum Recipe {
         /// As for [`Recipe::Kubernetes`].
         go: &'static str,
     },
-    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default SELinux policy. A variant of its own, so that the keys of the
+    /// As [`Recipe::DebianRoot`], with the file labels of Debian's default SELinux policy. A separate variant, so that the keys of the
     /// other roots do not change.
     LabelledDebianRoot {
         suite: &'static str,

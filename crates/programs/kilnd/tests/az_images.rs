@@ -2,7 +2,7 @@
 //! systemd, kernel and policies; the kubelet is a fake. cloud-init is off, because under emulation it would take most of the time; `e2e_images`
 //! has it.
 //!
-//! Debian's SELinux policy is refpolicy, as on Azure Linux. kilnd needs no domain of its own: its units run in `initrc_t`, the domain of
+//! Debian's SELinux policy is refpolicy, as on Azure Linux. kilnd needs no dedicated domain: its units run in `initrc_t`, the domain of
 //! services without one.
 
 mod booted;
