@@ -2,13 +2,14 @@
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use control_plane::shared;
-use test_deps::{Cache, KubePrograms, SESSION_LOCK};
+use test_deps::{Cache, KUBE_PROGRAMS, KubePrograms, SESSION_LOCK};
 
 /// Set in a child process that acts as a test: it prints the folder of its control plane and waits to be killed.
 const CHILD: &str = "KILN_TEST_CHILD";
@@ -27,7 +28,7 @@ impl ChildProcess {
             .args(["--exact", "processes_share_one_control_plane_until_the_last_one_ends", "--nocapture"])
             .env(CHILD, "1")
             .env("XDG_CACHE_HOME", cache)
-            .env("KUBEBUILDER_ASSETS", programs())
+            .env("KUBEBUILDER_ASSETS", assets(cache))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -48,10 +49,22 @@ impl ChildProcess {
     }
 }
 
-fn programs() -> PathBuf {
-    let program = KubePrograms::of_user(Cache::of_user().unwrap()).find("kubectl");
-    let program = program.unwrap_or_else(|missing| panic!("{missing}"));
-    program.parent().unwrap().to_owned()
+fn program(name: &str) -> PathBuf {
+    let program = KubePrograms::of_user(Cache::of_user().unwrap()).find(name);
+    program.unwrap_or_else(|missing| panic!("{missing}"))
+}
+
+/// A folder with links to all programs, since they come from two dependencies and the separate cache has none.
+fn assets(cache: &Path) -> PathBuf {
+    let folder = cache.join("assets");
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in KUBE_PROGRAMS {
+        let link = folder.join(name);
+        if !link.exists() {
+            symlink(program(name), link).unwrap();
+        }
+    }
+    folder
 }
 
 #[track_caller]
@@ -67,7 +80,7 @@ fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 
 fn is_served(folder: &Path) -> bool {
     let kubeconfig = folder.join("admin.kubeconfig");
-    let output = Command::new(programs().join("kubectl"))
+    let output = Command::new(program("kubectl"))
         .args(["get", "--raw", "/readyz", "--kubeconfig"])
         .arg(kubeconfig)
         .env("KUBECACHEDIR", folder)

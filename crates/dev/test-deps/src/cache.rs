@@ -108,7 +108,7 @@ impl fmt::Display for Missing {
         let description = dependency.description();
         write!(f, "test dependency `{dependency}` ({description}) is not installed in {}", folder.display())?;
         write!(f, "\nhint: run `cargo xtask setup {dependency}`")?;
-        if *dependency == TestDep::Kube {
+        if matches!(dependency, TestDep::Kube | TestDep::Etcd) {
             f.write_str(", or set `KUBEBUILDER_ASSETS` to a folder with the programs")?;
         }
         Ok(())

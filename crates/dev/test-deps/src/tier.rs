@@ -83,6 +83,8 @@ mod tests {
             TestDep::Arm64Emulator,
             TestDep::BenchTools,
             TestDep::BenchRoot,
+            TestDep::Kwok,
+            TestDep::KwokStages,
             TestDep::AzureCli,
         ];
         let default: Vec<_> = TestDep::ALL.into_iter().filter(|dependency| !slow.contains(dependency)).collect();

@@ -31,6 +31,7 @@ pub enum Bench {
     Crates,
     Node,
     Boot,
+    Fleet,
 }
 
 /// The overview: one line per command.
@@ -48,6 +49,7 @@ Measure:
   bench            measure how the cost of the libraries grows with their input
   bench node       measure the cost of kilnd on a node and check its budgets
   bench boot       compare boot times until kubelet starts, in virtual time (45 minutes)
+  bench fleet      measure the operator with 500 to 5,000 nodes on a real API server
   boot-bench       boot the same machine with kilnd, with cloud-init and without either, and compare
 
 Run:
@@ -90,11 +92,12 @@ tests than this file requires.
 const BENCH_HELP: &str = "\
 Run benchmarks
 
-Usage: cargo xtask bench [node | boot]
+Usage: cargo xtask bench [node | boot | fleet]
 
   (none)  how the cost of the libraries grows with their input, as ratios within one run
   node    the cost of kilnd on a node: processes, system calls, synchronisations, bytes, instructions; fails over budget (root)
   boot    time from kernel entry to kubelet in virtual time, five boots per variant (root, 45 minutes)
+  fleet   memory, processor time and requests of the operator with 500, 1,500 and 5,000 nodes; fails if they do not grow linearly
 ";
 
 fn setup_help() -> String {
@@ -162,7 +165,8 @@ fn bench(rest: &[String]) -> Result<Bench, String> {
         [] => Ok(Bench::Crates),
         [one] if one == "node" => Ok(Bench::Node),
         [one] if one == "boot" => Ok(Bench::Boot),
-        [other, ..] => Err(format!("unknown argument `{other}`; expected `node` or `boot`")),
+        [one] if one == "fleet" => Ok(Bench::Fleet),
+        [other, ..] => Err(format!("unknown argument `{other}`; expected `node`, `boot` or `fleet`")),
     }
 }
 
@@ -214,6 +218,7 @@ mod tests {
             ("test --fast --full", "one of"),
             ("setup hlem", "`hlem`"),
             ("floor 3", "`3`"),
+            ("bench fleets", "`fleets`"),
         ] {
             let message = parsed(line).unwrap_err();
             assert!(message.contains(quoted), "`{line}`: {message}");
@@ -230,6 +235,13 @@ mod tests {
         }
         for command in ["test", "setup", "floor", "bench", "boot-bench", "kube", "image", "package", "dist"] {
             assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
+        }
+        for (name, bench) in [("node", Bench::Node), ("boot", Bench::Boot), ("fleet", Bench::Fleet)] {
+            assert_eq!(parsed(&format!("bench {name}")), Ok(Command::Bench(bench)));
+            assert!(
+                HELP.contains(&format!("\n  bench {name} ")) && BENCH_HELP.contains(&format!("\n  {name} ")),
+                "{name}"
+            );
         }
         for dependency in TestDep::ALL {
             assert!(setup_help().contains(dependency.description()), "{dependency}");

@@ -12,12 +12,13 @@ use crate::workspace::cargo;
 pub fn run(root: &Path, arguments: &[String]) -> Result<bool, Box<dyn Error>> {
     if arguments.first().is_some_and(|command| command == "up") {
         let cache = Cache::of_user()?;
-        let kube = TestDep::Kube;
-        if cache.find(kube).is_err() {
-            eprintln!("installing `{kube}` if needed; log: {}", cache.log_file(kube).display());
-        }
-        if setup::install(&cache, kube, &Stop::default())? == Outcome::Installed {
-            eprintln!("installed `{kube}` in {}", cache.folder(kube).display());
+        for dependency in [TestDep::Etcd, TestDep::Kube] {
+            if cache.find(dependency).is_err() {
+                eprintln!("installing `{dependency}` if needed; log: {}", cache.log_file(dependency).display());
+            }
+            if setup::install(&cache, dependency, &Stop::default())? == Outcome::Installed {
+                eprintln!("installed `{dependency}` in {}", cache.folder(dependency).display());
+            }
         }
     }
     let mut command = cargo(root);

@@ -1,6 +1,7 @@
 //! `cargo xtask`: development commands of the repository.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use test_deps::{Cache, TestDep};
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Package(arguments) => packaging::run(&workspace::root(), "package", &arguments),
         Command::Bench(Bench::Crates) => bench(),
         Command::Bench(Bench::Node) => node(),
+        Command::Bench(Bench::Fleet) => fleet(),
         Command::Bench(Bench::Boot) => boot_bench(&["--icount", "--runs", "5"].map(str::to_owned)),
         Command::Floor => floor::rewrite(&workspace::root()).map(|path| {
             println!("wrote {}", path.display());
@@ -67,8 +69,30 @@ fn setup(dependencies: &[TestDep]) -> Result<bool, Box<dyn std::error::Error>> {
 
 /// Measures kilnd in counts, and then in instructions: in virtual time, each instruction advances the clock.
 fn node() -> Result<bool, Box<dyn std::error::Error>> {
-    let counted = run_bench(&[TestDep::NodeRoot], &["node"])?;
+    let counted = run_bench(&[TestDep::NodeRoot, TestDep::ImageRoot], &["node"])?;
     Ok(boot_bench(&["--icount", "--variant", "kilnd"].map(str::to_owned))? && counted)
+}
+
+/// Measures the operator. Both programs are optimised: the operator because it is measured, and the benchmark because it simulates
+/// thousands of nodes on the same machine.
+fn fleet() -> Result<bool, Box<dyn std::error::Error>> {
+    let needed = [TestDep::Etcd, TestDep::Kube, TestDep::Kwok, TestDep::KwokStages];
+    if !setup(&missing(&Cache::of_user()?, &needed))? {
+        return Ok(false);
+    }
+    // In one command: with the same features, so that their dependencies are compiled once.
+    let mut build = workspace::cargo(&workspace::root());
+    build.args(["build", "--locked", "--release", "--package", "kiln", "--package", "fleet-bench"]);
+    if !build.status()?.success() {
+        return Ok(false);
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace::root().join("target"), PathBuf::from);
+    Ok(std::process::Command::new(target.join("release/fleet-bench")).status()?.success())
+}
+
+/// The dependencies that are not installed.
+fn missing(cache: &Cache, dependencies: &[TestDep]) -> Vec<TestDep> {
+    dependencies.iter().copied().filter(|one| cache.find(*one).is_err()).collect()
 }
 
 /// Runs the boot bench. Its machines need dependencies that the default tier does not install.
@@ -82,8 +106,7 @@ fn boot_bench(arguments: &[String]) -> Result<bool, Box<dyn std::error::Error>> 
 
 /// Installs the dependencies and runs the boot bench.
 fn run_bench(dependencies: &[TestDep], arguments: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
-    let cache = Cache::of_user()?;
-    let missing: Vec<TestDep> = dependencies.iter().copied().filter(|one| cache.find(*one).is_err()).collect();
+    let missing = missing(&Cache::of_user()?, dependencies);
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
     Ok(setup(&missing)? && packaging::run_program(&workspace::root(), "boot-bench", "boot-bench", &arguments)?)
 }
@@ -97,6 +120,7 @@ fn bench() -> Result<bool, Box<dyn std::error::Error>> {
         ("kiln-kubernetes", "kube"),
         ("kiln-boot-analysis", "analysis"),
         ("kiln-bootstrap", "render"),
+        ("kiln-rollout", "next"),
     ] {
         let status = std::process::Command::new("cargo")
             .args(["bench", "--locked", "--package", package, "--bench", name])

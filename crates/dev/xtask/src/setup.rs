@@ -35,7 +35,7 @@ pub type Stop = Arc<AtomicBool>;
 
 /// Installs a dependency unless it is installed. Waits while another process installs the same one.
 pub fn install(cache: &Cache, dependency: TestDep, stop: &Stop) -> Result<Outcome, Failed> {
-    if dependency == TestDep::Kube && KubePrograms::of_user(cache.clone()).has_all_assets() {
+    if KubePrograms::of_user(cache.clone()).has_assets_of(dependency) {
         return Ok(Outcome::Present);
     }
     once(cache, dependency, |folder| {
@@ -97,8 +97,8 @@ fn make(dependency: TestDep, folder: &Path, log: &Path, stop: &Stop) -> Result<(
         Recipe::Npm { manifest, lock, node, proof } => {
             npm::make(&npm::Npm { manifest, lock, node, proof }, &folder.join(dependency.program()), log, stop)
         }
-        Recipe::Kubernetes { version, module, go, etcd } => {
-            kube::make(&kube::Kubernetes { version, module, go, etcd }, folder, log, stop)
+        Recipe::Kubernetes { version, module, go } => {
+            kube::make(&kube::Kubernetes { version, module, go }, folder, log, stop)
         }
         Recipe::GoProgram { module, package, variables, go } => {
             let program = go_program::GoProgram { module, packages: &[package], variables };

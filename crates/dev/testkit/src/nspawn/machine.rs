@@ -201,6 +201,19 @@ impl Machine {
         self.boot();
     }
 
+    /// Waits until the machine reboots by itself, and starts it again.
+    #[track_caller]
+    pub fn wait_rebooted(&mut self) {
+        self.wait_ended();
+        self.boot();
+    }
+
+    /// Whether no process of the machine runs: it has not been started, or it has ended, also by itself.
+    #[track_caller]
+    pub fn is_off(&mut self) -> bool {
+        self.machine.wait(Duration::ZERO).unwrap_or_else(|error| panic!("{}: {error}", self.name()))
+    }
+
     /// Shuts the machine down.
     #[track_caller]
     pub fn power_off(&mut self) {

@@ -1,4 +1,4 @@
-//! Builds Kubernetes as one Go binary with a link per program, and etcd.
+//! Builds Kubernetes as one Go binary with a link per program.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,7 +20,6 @@ pub(super) struct Kubernetes {
     pub(super) module: [(&'static str, &'static str); 3],
     /// The Go to install if `go` on PATH is missing or too old.
     pub(super) go: &'static str,
-    pub(super) etcd: &'static str,
 }
 
 /// Fills the dependency's folder.
@@ -33,8 +32,6 @@ pub(super) fn make(recipe: &Kubernetes, folder: &Path, log: &Path, stop: &Stop) 
     let [(_, manifest), ..] = recipe.module;
     let needed = go::minimum_version(manifest).unwrap_or(recipe.go);
     let go = go::find(needed, recipe.go, folder, log, stop)?;
-    etcd(recipe, &go, &build, &bin, log, stop)?;
-
     for (name, content) in recipe.module {
         let path = build.join(name);
         fs::write(&path, content).map_err(|source| Failed::file(&path, source))?;
@@ -69,53 +66,6 @@ fn compile(go: &Path, module: &Path, version: &str, output: &Path) -> Command {
     command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"]).arg(output).arg(".");
     command.env("GOFLAGS", "-mod=readonly");
     command
-}
-
-/// Unpacks etcd from the Debian package (installing the package would start a service), else builds it from its Go module.
-fn etcd(recipe: &Kubernetes, go: &Path, build: &Path, bin: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
-    let program = bin.join("etcd");
-    if from_debian(build, &program, log, stop).is_ok() {
-        return Ok(());
-    }
-    let module = build.join("etcd");
-    fs::create_dir_all(&module).map_err(|source| Failed::file(&module, source))?;
-    let package = recipe.etcd.split('@').next().unwrap_or(recipe.etcd);
-    for arguments in [&["mod", "init", "kiln.invalid/etcd"][..], &["get", recipe.etcd]] {
-        let mut command = isolated(go, &module);
-        command.args(arguments).env("GOFLAGS", "-mod=mod");
-        run(command, log, stop)?;
-    }
-    let mut command = isolated(go, &module);
-    command.args(["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(&program).arg(package);
-    run(at_low_priority(&command), log, stop)
-}
-
-fn from_debian(build: &Path, program: &Path, log: &Path, stop: &Stop) -> Result<(), Failed> {
-    let download = || {
-        let mut command = Command::new("apt-get");
-        command.args(["download", "etcd-server"]).current_dir(build);
-        run(command, log, stop)
-    };
-    if download().is_err() {
-        // A fresh container image has no package lists.
-        let mut update = Command::new("apt-get");
-        update.arg("update");
-        run(update, log, stop)?;
-        download()?;
-    }
-    let entries = fs::read_dir(build).map_err(|source| Failed::file(build, source))?;
-    let mut packages = entries.flatten().map(|entry| entry.path());
-    let package = packages.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    let package = package.ok_or_else(|| Failed::NoProgram(build.join("etcd-server.deb")))?;
-    let tree = build.join("debian");
-    let mut unpack = Command::new("dpkg-deb");
-    unpack.arg("--extract").arg(&package).arg(&tree);
-    run(unpack, log, stop)?;
-    let unpacked = tree.join("usr/bin/etcd");
-    let mut proof = Command::new(&unpacked);
-    proof.arg("--version");
-    run(proof, log, stop)?;
-    fs::rename(&unpacked, program).map_err(|source| Failed::file(program, source))
 }
 
 #[cfg(test)]
