@@ -1,11 +1,12 @@
 //! A parsed request: its target, verb and options.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{Method, Request};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
+use crate::custom::Definitions;
 use crate::error::{ApiError, Result};
 use crate::resource::{ObjectKind, Resource, Subresource, VERSION};
 
@@ -28,18 +29,20 @@ pub(crate) struct Call<'a> {
     query: Vec<(String, String)>,
     pub(crate) accept: String,
     content_type: String,
+    user_agent: &'a str,
     body: &'a Bytes,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(request: &'a Request<Bytes>) -> Result<Self> {
+    pub(crate) fn new(request: &'a Request<Bytes>, definitions: &Definitions) -> Result<Self> {
         let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         Ok(Self {
             method: request.method(),
-            target: target(request.uri().path())?,
+            target: target(request.uri().path(), definitions)?,
             query: query(request.uri().query().unwrap_or_default()),
             accept: header(ACCEPT).to_owned(),
             content_type: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
+            user_agent: header(USER_AGENT),
             body: request.body(),
         })
     }
@@ -92,6 +95,14 @@ impl<'a> Call<'a> {
 
     pub(crate) fn content_type(&self) -> &str {
         &self.content_type
+    }
+
+    /// The owner of the fields that the request changes: the client's choice, else the start of its user agent.
+    pub(crate) fn field_manager(&self) -> &str {
+        match self.option("fieldManager") {
+            "" => self.user_agent.split('/').next().filter(|name| !name.is_empty()).unwrap_or("unknown"),
+            chosen => chosen,
+        }
     }
 
     pub(crate) fn body(&self) -> &Bytes {
@@ -152,12 +163,12 @@ fn query(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn target(path: &str) -> Result<Target> {
+fn target(path: &str, definitions: &Definitions) -> Result<Target> {
     let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let (group, rest) = match segments.as_slice() {
-        ["api", VERSION, rest @ ..] => ("", rest),
-        ["apis", group, VERSION, rest @ ..] => (*group, rest),
+    let (group, version, rest) = match segments.as_slice() {
+        ["api", VERSION, rest @ ..] => ("", VERSION, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return Ok(Target::Other(path.to_owned())),
     };
     if rest.is_empty() {
@@ -177,7 +188,9 @@ fn target(path: &str) -> Result<Target> {
         [plural, name, sub] => (*plural, Some((*name).to_owned()), Some(*sub)),
         _ => return Err(ApiError::no_such_path()),
     };
-    let resource = Resource::find(group, plural).ok_or_else(ApiError::no_such_path)?;
+    let built_in = || Resource::find(group, plural).filter(|resource| resource.version == version);
+    let custom = || definitions.find(group, version, plural).map(|definition| definition.resource);
+    let resource = built_in().or_else(custom).ok_or_else(ApiError::no_such_path)?;
     let sub = match sub {
         None => None,
         Some(sub) => {
@@ -202,7 +215,7 @@ mod tests {
     type Parts = (&'static str, Option<String>, Option<String>, Option<Subresource>);
 
     fn parse(path: &str) -> Option<Parts> {
-        match target(path).ok()? {
+        match target(path, &Definitions::default()).ok()? {
             Target::Resource { resource, namespace, name, sub } => Some((resource.plural, namespace, name, sub)),
             _ => None,
         }
@@ -235,7 +248,7 @@ mod tests {
     fn first_supported_representation_in_accept_wins() {
         let form = |accept: &str| {
             let request = Request::get("/api/v1/nodes").header(ACCEPT, accept).body(Bytes::new()).unwrap();
-            Call::new(&request).unwrap().form()
+            Call::new(&request, &Definitions::default()).unwrap().form()
         };
         assert_eq!(form("application/json"), Form::Plain);
         assert_eq!(form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), Form::Table);
@@ -248,7 +261,7 @@ mod tests {
     fn query_parameters_are_decoded() {
         let request = Request::get("/api/v1/pods?fieldSelector=spec.nodeName%3Da%2Cb&watch=1&x=a+b");
         let request = request.body(Bytes::new()).unwrap();
-        let call = Call::new(&request).unwrap();
+        let call = Call::new(&request, &Definitions::default()).unwrap();
         assert_eq!(call.option("fieldSelector"), "spec.nodeName=a,b");
         assert!(call.flag("watch"));
         assert_eq!(call.option("x"), "a b");

@@ -9,6 +9,7 @@ use kiln_sim_store::{Journal, JournalError};
 use serde_json::json;
 
 use crate::call::{Call, Target};
+use crate::custom::Definitions;
 use crate::delete::{self, DeleteOutcome, Options};
 use crate::error::{ApiError, Result};
 use crate::list::{self, List};
@@ -78,7 +79,7 @@ impl Cluster {
     pub(crate) fn handle(&mut self, request: &Request<Bytes>, now: Timestamp) -> Outcome {
         self.tick(now);
         let from = self.store.revision();
-        let outcome = Call::new(request).and_then(|call| self.call(&call, now));
+        let outcome = Call::new(request, self.store.definitions()).and_then(|call| self.call(&call, now));
         control::settle(&mut self.store, from, self.schedules, now);
         if let Err(error) = self.commit() {
             let error = ApiError::internal(format!("cannot save the cluster: {error}"));
@@ -106,9 +107,9 @@ impl Cluster {
 
     fn call(&mut self, call: &Call<'_>, now: Timestamp) -> Result<Outcome> {
         let response = match &call.target {
-            Target::Other(path) => discovery::handle(call, path)?,
+            Target::Other(path) => discovery::handle(self.store.definitions(), call, path)?,
             _ if !call.accepts_json() => return Err(ApiError::not_acceptable()),
-            Target::AccessReview => review(call)?,
+            Target::AccessReview => review(self.store.definitions(), call)?,
             Target::Resource { resource, namespace, name, sub } => {
                 return self.resource(call, resource, (namespace.as_deref(), name.as_deref()), *sub, now);
             }
@@ -125,7 +126,7 @@ impl Cluster {
         now: Timestamp,
     ) -> Result<Outcome> {
         let store = &mut self.store;
-        let view = View::new(call, resource, now);
+        let view = View::new(store, call, resource, now);
         let space = namespace.unwrap_or_default();
         let status = sub == Some(Subresource::Status);
         let response = match (call.method, name, sub) {
@@ -150,7 +151,7 @@ impl Cluster {
                 view.written(&write::update(store, call, resource, (namespace, name), status, now)?)
             }
             (&Method::PATCH, Some(name), None | Some(Subresource::Status)) => {
-                view.written(&patch::patch(store, call, resource, (namespace, name), status)?)
+                view.written(&patch::patch(store, call, resource, (namespace, name), status, now)?)
             }
             (&Method::DELETE, Some(name), None) => {
                 let object = find(store, resource, space, name)?;
@@ -163,7 +164,9 @@ impl Cluster {
                 }
                 view.list(&delete_all(store, call, resource, namespace, now)?)
             }
-            (method, ..) => return Err(ApiError::method(resource, &method.as_str().to_ascii_lowercase())),
+            (method, ..) => {
+                return Err(ApiError::method(resource, &method.as_str().to_ascii_lowercase()));
+            }
         };
         Ok(Outcome::Response(response))
     }
@@ -194,7 +197,7 @@ fn delete_all(
 }
 
 /// The token grants full access, so only resources that the server does not serve are denied.
-fn review(call: &Call<'_>) -> Result<Response<Bytes>> {
+fn review(definitions: &Definitions, call: &Call<'_>) -> Result<Response<Bytes>> {
     if *call.method != Method::POST {
         return Err(ApiError::method_of_path());
     }
@@ -202,7 +205,12 @@ fn review(call: &Call<'_>) -> Result<Response<Bytes>> {
     let attributes = &review["spec"]["resourceAttributes"];
     let allowed = attributes.is_null() || {
         let resource = meta::text(attributes, "/resource");
-        resource == "*" || Resource::find(meta::text(attributes, "/group"), resource).is_some()
+        let group = meta::text(attributes, "/group");
+        let is_custom = || {
+            let mut served = definitions.served().map(|definition| definition.resource);
+            served.any(|served| served.group == group && served.plural == resource)
+        };
+        resource == "*" || Resource::find(group, resource).is_some() || is_custom()
     };
     review["kind"] = json!("SelfSubjectAccessReview");
     review["apiVersion"] = json!("authorization.k8s.io/v1");

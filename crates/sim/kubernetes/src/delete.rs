@@ -14,6 +14,9 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer of an owner until its dependents are deleted.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
+/// The finalizer of a definition until its objects are deleted.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
 /// Delete options.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
@@ -101,6 +104,15 @@ pub(crate) fn delete(
             new["status"]["phase"] = json!("Terminating");
             true
         }
+        // Its objects are deleted first.
+        ObjectKind::Definition => {
+            mark_deleted(&mut new, now, 0);
+            let finalizers = meta::metadata(&mut new).entry("finalizers").or_insert_with(|| json!([]));
+            if let Some(finalizers) = finalizers.as_array_mut().filter(|list| !list.contains(&json!(CLEANUP))) {
+                finalizers.push(json!(CLEANUP));
+            }
+            true
+        }
         ObjectKind::Pod => grace(&mut new, options.grace, now) > 0 || !meta::finalizers(&new).is_empty(),
         _ if meta::finalizers(&new).is_empty() => false,
         _ => {
@@ -155,12 +167,15 @@ fn add_finalizer(object: &mut Value, propagation: Propagation) {
     }
 }
 
-/// Sets the deletion timestamp, once.
+/// Sets the deletion timestamp, once. It is part of the desired state, so the generation changes.
 fn mark_deleted(object: &mut Value, end: Timestamp, grace: i64) {
     if !meta::is_terminating(object) {
         let metadata = meta::metadata(object);
         metadata.insert("deletionTimestamp".to_owned(), json!(meta::time(end)));
         metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(grace));
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+            metadata.insert("generation".to_owned(), json!(generation + 1));
+        }
     }
 }
 
@@ -170,7 +185,9 @@ fn grace(pod: &mut Value, requested: Option<i64>, now: Timestamp) -> i64 {
     let requested = requested.map(|requested| if requested < 0 { 1 } else { requested });
     if meta::is_terminating(pod) {
         let current = meta::deletion_grace(pod).unwrap_or_default();
-        let Some(requested) = requested.filter(|requested| *requested < current) else { return current };
+        let Some(requested) = requested.filter(|requested| *requested < current) else {
+            return current;
+        };
         let end = meta::text(pod, "/metadata/deletionTimestamp").parse::<Timestamp>().unwrap_or(now);
         let end = (end - SignedDuration::from_secs(current - requested)).max(now);
         meta::metadata(pod).remove("deletionTimestamp");

@@ -6,6 +6,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::custom::Definitions;
 use crate::error::{ApiError, Result};
 use crate::openapi;
 use crate::resource::{GROUPS, RESOURCES, Resource, Subresource, VERSION, group_version};
@@ -16,33 +17,49 @@ const API: (&str, &str) = ("1", "33");
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+/// The groups besides the core group, each with its versions, the preferred one first.
+fn groups(definitions: &Definitions) -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<_> = GROUPS.iter().map(|group| (*group, vec![VERSION])).collect();
+    groups.extend(definitions.groups());
+    groups
+}
+
 /// Handles paths outside resources.
-pub(crate) fn handle(call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
+pub(crate) fn handle(definitions: &Definitions, call: &Call<'_>, path: &str) -> Result<Response<Bytes>> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let groups = groups(definitions);
+    let find = |group: &str| groups.iter().find(|(name, _)| *name == group);
+    let serves = |group: &str, version: &str| find(group).is_some_and(|(_, versions)| versions.contains(&version));
     let body = match segments.as_slice() {
         ["version"] => version(),
         ["healthz" | "livez" | "readyz", ..] => return Ok(text("ok")),
-        ["api"] if aggregated(call) => return Ok(aggregate(&[""])),
-        ["apis"] if aggregated(call) => return Ok(aggregate(&GROUPS)),
-        ["api"] => json!({"kind": "APIVersions", "versions": [VERSION], "serverAddressByClientCIDRs": []}),
+        ["api"] if aggregated(call) => return Ok(aggregate(definitions, &[("", vec![VERSION])])),
+        ["apis"] if aggregated(call) => return Ok(aggregate(definitions, &groups)),
+        ["api"] => {
+            json!({"kind": "APIVersions", "versions": [VERSION], "serverAddressByClientCIDRs": []})
+        }
         ["apis"] => {
-            let groups: Vec<Value> = GROUPS.iter().map(|group| describe(group)).collect();
+            let groups: Vec<Value> = groups.iter().map(|(group, versions)| describe(group, versions)).collect();
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
         }
-        ["api", VERSION] => resources(""),
-        ["apis", group] if GROUPS.contains(group) => {
-            let mut group = describe(group);
+        ["api", VERSION] => resources(definitions, "", VERSION),
+        ["apis", group] if let Some((group, versions)) = find(group) => {
+            let mut group = describe(group, versions);
             group["kind"] = json!("APIGroup");
             group["apiVersion"] = json!("v1");
             group
         }
-        ["apis", group, VERSION] if GROUPS.contains(group) => resources(group),
-        ["openapi", "v3"] => openapi::index(),
-        ["openapi", "v3", "api", VERSION] => openapi::document(""),
-        ["openapi", "v3", "apis", group, VERSION] if GROUPS.contains(group) => openapi::document(group),
+        ["apis", group, version] if serves(group, version) => resources(definitions, group, version),
+        ["openapi", "v3"] => openapi::index(&groups),
+        ["openapi", "v3", "api", VERSION] => openapi::document(definitions, "", VERSION),
+        ["openapi", "v3", "apis", group, version] if serves(group, version) => {
+            openapi::document(definitions, group, version)
+        }
         // Clients request it as protobuf, and try version 3 first.
         ["openapi", "v2"] => return Err(ApiError::not_acceptable()),
-        [] => json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
+        [] => {
+            json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
+        }
         _ => return Err(ApiError::no_such_path()),
     };
     if !matches!(*call.method, Method::GET | Method::HEAD) {
@@ -66,13 +83,22 @@ fn version() -> Value {
     })
 }
 
-fn describe(group: &str) -> Value {
-    let version = json!({"groupVersion": group_version(group), "version": VERSION});
-    json!({"name": group, "versions": [version], "preferredVersion": version})
+fn describe(group: &str, versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": group_version(group, version), "version": version}))
+        .collect();
+    json!({"name": group, "preferredVersion": versions[0], "versions": versions})
 }
 
-fn resources_of(group: &str) -> impl Iterator<Item = &'static Resource> {
-    RESOURCES.iter().filter(move |resource| resource.group == group)
+/// The resources of a version of a group.
+pub(crate) fn resources_of(
+    definitions: &Definitions,
+    group: &str,
+    version: &str,
+) -> impl Iterator<Item = &'static Resource> {
+    let custom = definitions.served().map(|definition| definition.resource);
+    RESOURCES.iter().chain(custom).filter(move |resource| resource.group == group && resource.version == version)
 }
 
 /// Group, kind and verbs of a subresource.
@@ -84,9 +110,9 @@ fn subresource(resource: &Resource, sub: Subresource) -> (&'static str, &'static
     }
 }
 
-fn resources(group: &str) -> Value {
+fn resources(definitions: &Definitions, group: &str, version: &str) -> Value {
     let mut list = Vec::new();
-    for resource in resources_of(group) {
+    for resource in resources_of(definitions, group, version) {
         let mut one = json!({
             "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
             "kind": resource.kind, "verbs": VERBS, "storageVersionHash": "",
@@ -117,7 +143,8 @@ fn resources(group: &str) -> Value {
             "kind": "SelfSubjectAccessReview", "verbs": ["create"],
         }));
     }
-    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version(group), "resources": list})
+    let group_version = group_version(group, version);
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list})
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -127,20 +154,13 @@ fn aggregated(call: &Call<'_>) -> bool {
     call.accept.split(',').any(|one| one.trim() == AGGREGATED)
 }
 
-fn aggregate(groups: &[&str]) -> Response<Bytes> {
+fn aggregate(definitions: &Definitions, groups: &[(&str, Vec<&str>)]) -> Response<Bytes> {
     let items: Vec<Value> = groups
         .iter()
-        .map(|group| {
-            let mut list: Vec<Value> = resources_of(group).map(aggregated_resource).collect();
-            if *group == "authorization.k8s.io" {
-                let kind = json!({"group": group, "version": VERSION, "kind": "SelfSubjectAccessReview"});
-                list.push(json!({
-                    "resource": "selfsubjectaccessreviews", "singularResource": "selfsubjectaccessreview",
-                    "scope": "Cluster", "responseKind": kind, "verbs": ["create"],
-                }));
-            }
-            let version = json!({"version": VERSION, "freshness": "Current", "resources": list});
-            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": [version]})
+        .map(|(group, versions)| {
+            let versions: Vec<Value> =
+                versions.iter().map(|version| aggregated_version(definitions, group, version)).collect();
+            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": versions})
         })
         .collect();
     let body = json!({
@@ -151,8 +171,23 @@ fn aggregate(groups: &[&str]) -> Response<Bytes> {
     response
 }
 
+fn aggregated_version(definitions: &Definitions, group: &str, version: &str) -> Value {
+    let mut list: Vec<Value> = resources_of(definitions, group, version).map(aggregated_resource).collect();
+    if group == "authorization.k8s.io" {
+        let kind = json!({"group": group, "version": VERSION, "kind": "SelfSubjectAccessReview"});
+        list.push(json!({
+            "resource": "selfsubjectaccessreviews", "singularResource": "selfsubjectaccessreview",
+            "scope": "Cluster", "responseKind": kind, "verbs": ["create"],
+        }));
+    }
+    json!({"version": version, "freshness": "Current", "resources": list})
+}
+
 fn aggregated_resource(resource: &'static Resource) -> Value {
-    let kind = |group: &str, kind: &str| json!({"group": group, "version": VERSION, "kind": kind});
+    let kind = |group: &str, kind: &str| {
+        let version = if group == resource.group { resource.version } else { VERSION };
+        json!({"group": group, "version": version, "kind": kind})
+    };
     let subresources: Vec<Value> = resource
         .subresources
         .iter()

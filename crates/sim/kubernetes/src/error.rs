@@ -138,6 +138,15 @@ impl ApiError {
         }])
     }
 
+    /// An object of another kind than its resource; the message has the kind that was given.
+    pub(crate) fn invalid_kind(given: &str, resource: &Resource, name: &str, cause: &FieldError) -> Self {
+        let message = format!("{given}.{} \"{name}\" is invalid: {}: {}", resource.group, cause.field, cause.message);
+        let error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(resource, name);
+        let mut error = error.because(std::slice::from_ref(cause));
+        error.detail("kind", json!(given));
+        error
+    }
+
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[FieldError]) -> Self {
         let each: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let summary = match each.as_slice() {
@@ -154,6 +163,20 @@ impl ApiError {
             Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).about(resource, name).because(causes);
         error.detail("kind", json!(resource.kind));
         error
+    }
+
+    /// A conflict of an applied configuration with other managers.
+    pub(crate) fn apply_conflict(message: String, causes: &[FieldError]) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message).because(causes)
+    }
+
+    /// An invalid query; `kind` is the type of its options.
+    pub(crate) fn invalid_options(kind: &str, cause: &FieldError) -> Self {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
+        let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        error.detail("group", json!("meta.k8s.io"));
+        error.detail("kind", json!(kind));
+        error.because(std::slice::from_ref(cause))
     }
 
     /// A patch that cannot be applied to the object.
@@ -256,8 +279,8 @@ impl ApiError {
         self.detail("causes", json!(causes));
         self
     }
+
     /// The `Status` object.
-    /// The `Status` that says it.
     pub(crate) fn status(&self) -> Value {
         let inner = &*self.0;
         let mut status = json!({
@@ -272,8 +295,8 @@ impl ApiError {
         }
         status
     }
+
     /// The HTTP response.
-    /// The answer that carries it.
     pub(crate) fn response(&self) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(self.status().to_string()));
         *response.status_mut() = self.0.code;

@@ -4,13 +4,16 @@
 //! gets the time as an argument and stores its objects in a journal. Unsupported requests are rejected with a `Status`.
 
 mod access;
+mod apply;
 mod call;
 mod cluster;
 mod control;
+mod custom;
 mod delete;
 mod discovery;
 mod error;
 mod event;
+mod intern;
 pub mod kubelet;
 mod list;
 mod meta;

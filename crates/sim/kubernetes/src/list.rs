@@ -30,7 +30,7 @@ struct Token {
 
 /// The selector of a request.
 pub(crate) fn selector(call: &Call<'_>, resource: &Resource, name: Option<&str>) -> Result<Selector> {
-    let selector = Selector::parse(resource.object_kind, call.option("labelSelector"), call.option("fieldSelector"))?;
+    let selector = Selector::parse(resource, call.option("labelSelector"), call.option("fieldSelector"))?;
     Ok(match name {
         Some(name) => selector.and_name(name),
         None => selector,

@@ -1,19 +1,20 @@
 //! The parts of OpenAPI that clients check before they write: the paths, and that the server supports `dryRun` and `fieldValidation`. It
-//! describes no types.
+//! describes no types, except those of custom resources.
 
 use serde_json::{Map, Value, json};
 
-use crate::resource::{GROUPS, RESOURCES, Resource, VERSION, group_version};
+use crate::custom::Definitions;
+use crate::discovery::resources_of;
+use crate::resource::{Resource, VERSION};
 
 /// The index of the documents.
-pub(crate) fn index() -> Value {
-    let paths: Map<String, Value> = std::iter::once("")
-        .chain(GROUPS)
-        .map(|group| {
-            let path = match group {
-                "" => format!("api/{VERSION}"),
-                group => format!("apis/{group}/{VERSION}"),
-            };
+pub(crate) fn index(groups: &[(&str, Vec<&str>)]) -> Value {
+    let others = groups
+        .iter()
+        .flat_map(|(group, versions)| versions.iter().map(move |version| format!("apis/{group}/{version}")));
+    let paths: Map<String, Value> = std::iter::once(format!("api/{VERSION}"))
+        .chain(others)
+        .map(|path| {
             let address = json!({"serverRelativeURL": format!("/openapi/v3/{path}")});
             (path, address)
         })
@@ -21,12 +22,12 @@ pub(crate) fn index() -> Value {
     json!({"paths": paths})
 }
 
-pub(crate) fn document(group: &str) -> Value {
+pub(crate) fn document(definitions: &Definitions, group: &str, version: &str) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    for resource in RESOURCES.iter().filter(|resource| resource.group == group) {
+    for resource in resources_of(definitions, group, version) {
         let base = base(resource);
-        let kind = json!({"group": group, "version": VERSION, "kind": resource.kind});
+        let kind = json!({"group": group, "version": version, "kind": resource.kind});
         let reference = json!({"$ref": format!("#/components/schemas/{}", schema_name(resource))});
         let content = json!({"application/json": {"schema": reference}});
         let operation = |action: &str, parameters: &[&str]| {
@@ -53,13 +54,12 @@ pub(crate) fn document(group: &str) -> Value {
                 "parameters": [parameter("name", "path")],
             }),
         );
-        schemas.insert(
-            schema_name(resource),
-            json!({
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                "x-kubernetes-group-version-kind": [kind],
-            }),
-        );
+        let mut schema = match definitions.of(resource) {
+            Some(definition) => definition.schema.clone(),
+            None => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        };
+        schema["x-kubernetes-group-version-kind"] = json!([kind]);
+        schemas.insert(schema_name(resource), schema);
     }
     json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.33.0"}, "paths": paths,
@@ -70,12 +70,12 @@ pub(crate) fn document(group: &str) -> Value {
 fn base(resource: &Resource) -> String {
     let root = if resource.group.is_empty() { "api" } else { "apis" };
     let space = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
-    format!("/{root}/{}/{space}{}", group_version(resource.group), resource.plural)
+    format!("/{root}/{}/{space}{}", resource.api_version(), resource.plural)
 }
 
 fn schema_name(resource: &Resource) -> String {
     let group = if resource.group.is_empty() { "core" } else { resource.group };
-    format!("{group}.{VERSION}.{}", resource.kind)
+    format!("{group}.{}.{}", resource.version, resource.kind)
 }
 
 fn parameter(name: &str, location: &str) -> Value {

@@ -62,7 +62,9 @@ pub(crate) fn assign(store: &mut Store, pod: &Object, node: &str, now: Timestamp
 pub(crate) fn set_condition(object: &mut Value, condition: Value) {
     let status = meta::child(object, "status");
     let list = status.entry("conditions").or_insert_with(|| json!([]));
-    let Some(list) = list.as_array_mut() else { return };
+    let Some(list) = list.as_array_mut() else {
+        return;
+    };
     match list.iter_mut().find(|one| one["type"] == condition["type"]) {
         Some(one) => *one = condition,
         None => list.push(condition),
@@ -150,9 +152,11 @@ fn check_budget(store: &Store, pod: &Value) -> Result<()> {
 }
 
 /// The resource of an owner reference, if the server serves it.
-pub(crate) fn owner_resource(owner: &Value) -> Option<&'static Resource> {
+pub(crate) fn owner_resource(store: &Store, owner: &Value) -> Option<&'static Resource> {
     let version = meta::text(owner, "/apiVersion");
+    let custom = store.definitions().served().map(|definition| definition.resource);
     crate::resource::RESOURCES
         .iter()
+        .chain(custom)
         .find(|resource| resource.kind == meta::text(owner, "/kind") && resource.api_version() == version)
 }

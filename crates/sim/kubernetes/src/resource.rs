@@ -1,14 +1,18 @@
-//! The resources of the server. Each row has everything that discovery, paths and storage need.
+//! The resources of the server. Each row has everything that discovery, paths and storage need. The rows of custom resources are made from
+//! their definitions and interned.
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a column of the table below")]
 pub(crate) struct Resource {
     pub(crate) object_kind: ObjectKind,
     /// Empty for the core group.
     pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) singular: &'static str,
     pub(crate) kind: &'static str,
+    /// The kind of lists, if it is not the kind with `List` appended.
+    pub(crate) list_kind: Option<&'static str>,
     pub(crate) namespaced: bool,
     pub(crate) short: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
@@ -19,9 +23,11 @@ pub(crate) struct Resource {
     pub(crate) create_on_update: bool,
     /// Whether a PUT without `resourceVersion` overwrites the object.
     pub(crate) unconditional_update: bool,
+    /// The field selectors that its definition declares.
+    pub(crate) selectable: &'static [&'static str],
 }
 
-/// The only API version of every group here.
+/// The only API version of every built-in group.
 pub(crate) const VERSION: &str = "v1";
 
 /// Identifies a resource in code.
@@ -42,9 +48,13 @@ pub(crate) enum ObjectKind {
     ReplicaSet,
     VolumeAttachment,
     Service,
+    /// `CustomResourceDefinition`.
+    Definition,
+    /// A custom resource, by its interned qualified name: all its versions are stored as one resource.
+    Custom(&'static str),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subresource {
     Status,
     Binding,
@@ -64,9 +74,11 @@ impl Subresource {
 const PLAIN: Resource = Resource {
     object_kind: ObjectKind::ConfigMap,
     group: "",
+    version: VERSION,
     plural: "configmaps",
     singular: "configmap",
     kind: "ConfigMap",
+    list_kind: None,
     namespaced: true,
     short: &["cm"],
     categories: &[],
@@ -74,12 +86,13 @@ const PLAIN: Resource = Resource {
     generation: false,
     create_on_update: false,
     unconditional_update: true,
+    selectable: &[],
 };
 
 use Subresource::{Binding, Eviction, Status};
 
 /// All resources, in discovery order.
-pub(crate) static RESOURCES: [Resource; 13] = [
+pub(crate) static RESOURCES: [Resource; 14] = [
     PLAIN,
     Resource {
         object_kind: ObjectKind::Event,
@@ -136,6 +149,20 @@ pub(crate) static RESOURCES: [Resource; 13] = [
         short: &["svc"],
         categories: &["all"],
         subresources: &[Status],
+        ..PLAIN
+    },
+    Resource {
+        object_kind: ObjectKind::Definition,
+        group: "apiextensions.k8s.io",
+        plural: "customresourcedefinitions",
+        singular: "customresourcedefinition",
+        kind: "CustomResourceDefinition",
+        namespaced: false,
+        short: &["crd", "crds"],
+        categories: &["api-extensions"],
+        subresources: &[Status],
+        generation: true,
+        unconditional_update: false,
         ..PLAIN
     },
     Resource {
@@ -209,11 +236,19 @@ pub(crate) static RESOURCES: [Resource; 13] = [
     },
 ];
 
-/// The groups besides the core group, in discovery order.
-pub(crate) const GROUPS: [&str; 6] =
-    ["apps", "authorization.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy", "storage.k8s.io"];
+/// The built-in groups besides the core group, in discovery order.
+pub(crate) const GROUPS: [&str; 7] = [
+    "apiextensions.k8s.io",
+    "apps",
+    "authorization.k8s.io",
+    "coordination.k8s.io",
+    "events.k8s.io",
+    "policy",
+    "storage.k8s.io",
+];
 
 impl Resource {
+    /// The built-in resource with this name.
     pub(crate) fn find(group: &str, plural: &str) -> Option<&'static Self> {
         RESOURCES.iter().find(|resource| resource.group == group && resource.plural == plural)
     }
@@ -225,36 +260,54 @@ impl Resource {
 
     /// The `apiVersion` of its objects.
     pub(crate) fn api_version(&self) -> String {
-        group_version(self.group)
+        group_version(self.group, self.version)
+    }
+
+    /// The kind of its lists.
+    pub(crate) fn list_kind(&self) -> String {
+        self.list_kind.map_or_else(|| format!("{}List", self.kind), str::to_owned)
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.object_kind, ObjectKind::Custom(_))
     }
 
     /// The resource that its objects are stored as.
     pub(crate) fn stored(&'static self) -> &'static Self {
         if self.object_kind == ObjectKind::NewEvent { ObjectKind::Event.resource() } else { self }
     }
+}
+
+impl ObjectKind {
+    /// The row of a built-in resource. [`crate::store::Store::resource`] also finds custom resources.
+    pub(crate) fn resource(self) -> &'static Resource {
+        RESOURCES.iter().find(|resource| resource.object_kind == self).expect("every built-in kind has a row")
+    }
+
+    /// The first part of its storage keys: the plural of a built-in resource, the qualified name of a custom one. Only the latter has a
+    /// dot.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Custom(name) => name,
+            _ => self.resource().plural,
+        }
+    }
 
     /// The storage key of an object.
-    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
-        format!("{}/{namespace}/{name}", self.plural)
+    pub(crate) fn key(self, namespace: &str, name: &str) -> String {
+        format!("{}/{namespace}/{name}", self.folder())
     }
 
     /// The prefix of the storage keys of all objects, or of those of one namespace.
-    pub(crate) fn prefix(&self, namespace: Option<&str>) -> String {
+    pub(crate) fn prefix(self, namespace: Option<&str>) -> String {
         match namespace {
-            Some(namespace) => format!("{}/{namespace}/", self.plural),
-            None => format!("{}/", self.plural),
+            Some(namespace) => format!("{}/{namespace}/", self.folder()),
+            None => format!("{}/", self.folder()),
         }
     }
 }
 
-impl ObjectKind {
-    /// The row of the table.
-    pub(crate) fn resource(self) -> &'static Resource {
-        RESOURCES.iter().find(|resource| resource.object_kind == self).expect("every kind has a row")
-    }
-}
-
 /// `v1`, or `policy/v1`.
-pub(crate) fn group_version(group: &str) -> String {
-    if group.is_empty() { VERSION.to_owned() } else { format!("{group}/{VERSION}") }
+pub(crate) fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

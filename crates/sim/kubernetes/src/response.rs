@@ -1,5 +1,7 @@
 //! Responses: objects, lists, tables and metadata, in the requested representation.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, WARNING};
 use http::{HeaderValue, Response, StatusCode};
@@ -7,10 +9,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::{Call, Form};
+use crate::custom::{self, Definition};
 use crate::delete::DeleteOutcome;
 use crate::list::List;
 use crate::resource::{ObjectKind, Resource};
-use crate::store::Object;
+use crate::store::{Object, Store};
 use crate::write::WriteOutcome;
 use crate::{event, meta, table};
 
@@ -30,14 +33,18 @@ fn bytes(code: StatusCode, body: Vec<u8>) -> Response<Bytes> {
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub(crate) resource: &'static Resource,
+    /// The definition of a custom resource.
+    definition: Option<Arc<Definition>>,
     pub(crate) form: Form,
     include: table::Include,
     pub(crate) now: Timestamp,
 }
 
 impl View {
-    pub(crate) fn new(call: &Call<'_>, resource: &'static Resource, now: Timestamp) -> Self {
-        Self { resource, form: call.form(), include: table::Include::parse(call.option("includeObject")), now }
+    pub(crate) fn new(store: &Store, call: &Call<'_>, resource: &'static Resource, now: Timestamp) -> Self {
+        let definition = store.definitions().of(resource).cloned();
+        let include = table::Include::parse(call.option("includeObject"));
+        Self { resource, definition, form: call.form(), include, now }
     }
 
     pub(crate) fn object(&self, object: &Object) -> Value {
@@ -45,6 +52,7 @@ impl View {
             Form::Plain if self.resource.object_kind == ObjectKind::NewEvent => {
                 event::from_stored(self.resource, Value::clone(object))
             }
+            Form::Plain if self.resource.is_custom() => custom::to_version(self.resource, Value::clone(object)),
             Form::Plain => Value::clone(object),
             Form::Metadata => table::metadata_of(object),
             Form::Table => {
@@ -57,7 +65,8 @@ impl View {
 
     /// A table with a row per object.
     pub(crate) fn table(&self, objects: &[Object], columns: bool) -> Value {
-        table::table(self.resource.stored().object_kind, objects, self.include, columns, self.now)
+        let object_kind = self.resource.stored().object_kind;
+        table::table((object_kind, self.definition.as_deref()), objects, self.include, columns, self.now)
     }
 
     pub(crate) fn written(&self, written: &WriteOutcome) -> Response<Bytes> {
@@ -101,7 +110,7 @@ impl View {
         }
         let (kind, version) = match self.form {
             Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
-            _ => (format!("{}List", self.resource.kind), self.resource.api_version()),
+            _ => (self.resource.list_kind(), self.resource.api_version()),
         };
         let mut body =
             format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{metadata},"items":["#).into_bytes();
@@ -115,11 +124,12 @@ impl View {
         bytes(StatusCode::OK, body)
     }
 
-    /// An item of a list has neither kind nor version, except in a list of metadata.
+    /// An item of a list has neither kind nor version, except a custom resource, and in a list of metadata.
     fn item(&self, item: &Object, into: &mut Vec<u8>) {
         let write = "writing to memory succeeds";
         if self.form == Form::Plain
             && self.resource.object_kind != ObjectKind::NewEvent
+            && !self.resource.is_custom()
             && let Some(fields) = item.as_object()
         {
             into.push(b'{');

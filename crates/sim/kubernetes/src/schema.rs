@@ -6,11 +6,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret,
 use k8s_openapi::api::events::v1::Event as NewEvent;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::{ApiError, Result};
+use crate::custom::Definition;
+use crate::error::{ApiError, FieldError, Result};
+use crate::meta;
 use crate::resource::{ObjectKind, Resource};
 
 /// An object that its type can represent.
@@ -21,7 +25,40 @@ pub(crate) struct Decoded {
     pub(crate) unknown: Vec<String>,
 }
 
-/// Checks an object against the type of its resource.
+/// Applies the schema of a custom resource to an object.
+pub(crate) fn decode_custom(definition: &Definition, mut object: Value) -> Result<Decoded> {
+    let resource = definition.resource;
+    for field in ["kind", "apiVersion"] {
+        if object.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+            let name = if field == "kind" { "Kind" } else { "apiVersion" };
+            return Err(ApiError::bad(format!(
+                "the object provided is unrecognized (must be of type {}): Object '{name}' is missing in '{object}'",
+                resource.kind
+            )));
+        }
+    }
+    if object["kind"] != resource.kind {
+        let cause = FieldError::invalid("kind", &object["kind"], &format!("must be {}", resource.kind));
+        let given = object["kind"].as_str().unwrap_or_default();
+        return Err(ApiError::invalid_kind(given, resource, meta::name(&object), &cause));
+    }
+    header(resource, &mut object)?;
+    let mut unknown = Vec::new();
+    if let Some(given) = object.get_mut("metadata") {
+        let metadata = typed::<ObjectMeta>(given).map_err(|error| unhandled(resource, &error))?;
+        dropped(given, &metadata, "metadata", &mut unknown);
+        *given = metadata;
+    }
+    unknown.extend(definition.normalize(&mut object));
+    Ok(Decoded { object, unknown })
+}
+
+fn unhandled(resource: &Resource, error: &serde_json::Error) -> ApiError {
+    let (kind, version) = (resource.kind, resource.version);
+    ApiError::bad(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
+}
+
+/// Checks an object against the type of its built-in resource.
 pub(crate) fn decode(resource: &Resource, mut object: Value) -> Result<Decoded> {
     header(resource, &mut object)?;
     quantities_to_text(&mut object);
@@ -39,11 +76,10 @@ pub(crate) fn decode(resource: &Resource, mut object: Value) -> Result<Decoded> 
         ObjectKind::ReplicaSet => typed::<ReplicaSet>(&object),
         ObjectKind::Service => typed::<Service>(&object),
         ObjectKind::VolumeAttachment => typed::<VolumeAttachment>(&object),
+        ObjectKind::Definition => typed::<CustomResourceDefinition>(&object),
+        ObjectKind::Custom(_) => Ok(object.clone()),
     };
-    let typed = typed.map_err(|error| {
-        let (kind, version) = (resource.kind, resource.api_version());
-        ApiError::bad(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
-    })?;
+    let typed = typed.map_err(|error| unhandled(resource, &error))?;
     let mut unknown = Vec::new();
     dropped(&object, &typed, "", &mut unknown);
     Ok(Decoded { object: typed, unknown })

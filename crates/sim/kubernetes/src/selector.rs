@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::{ApiError, Result};
 use crate::meta;
-use crate::resource::ObjectKind;
+use crate::resource::{ObjectKind, Resource};
 
 /// The selector of a list, a watch or a budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,8 +38,8 @@ struct Field {
 
 impl Selector {
     /// Parses the query parameters `labelSelector` and `fieldSelector`.
-    pub(crate) fn parse(object_kind: ObjectKind, labels: &str, fields: &str) -> Result<Self> {
-        Ok(Self { labels: requirements(labels)?, fields: field_terms(object_kind, fields)? })
+    pub(crate) fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self> {
+        Ok(Self { labels: requirements(labels)?, fields: field_terms(resource, fields)? })
     }
 
     /// Also requires this name.
@@ -156,11 +156,13 @@ fn known_fields(object_kind: ObjectKind) -> &'static [&'static str] {
         | ObjectKind::Lease
         | ObjectKind::Budget
         | ObjectKind::DaemonSet
-        | ObjectKind::VolumeAttachment => &[],
+        | ObjectKind::VolumeAttachment
+        | ObjectKind::Definition
+        | ObjectKind::Custom(_) => &[],
     }
 }
 
-fn field_terms(object_kind: ObjectKind, text: &str) -> Result<Vec<Field>> {
+fn field_terms(resource: &Resource, text: &str) -> Result<Vec<Field>> {
     let mut terms = Vec::new();
     for term in text.split(',').filter(|term| !term.is_empty()) {
         let (path, equal, value) = if let Some((path, value)) = term.split_once("!=") {
@@ -170,7 +172,9 @@ fn field_terms(object_kind: ObjectKind, text: &str) -> Result<Vec<Field>> {
         } else {
             return Err(ApiError::bad(format!("invalid selector: '{text}'; can't understand '{term}'")));
         };
-        let known = matches!(path, "metadata.name" | "metadata.namespace") || known_fields(object_kind).contains(&path);
+        let known = matches!(path, "metadata.name" | "metadata.namespace")
+            || known_fields(resource.object_kind).contains(&path)
+            || resource.selectable.contains(&path);
         if !known {
             return Err(ApiError::bad(format!("field label not supported: {path}")));
         }
@@ -252,7 +256,7 @@ mod tests {
 
     fn by_labels(selector: &str) -> bool {
         let object = json!({"metadata": {"labels": {"app": "web", "tier": "3", "example.com/x": ""}}});
-        Selector::parse(ObjectKind::Pod, selector, "").unwrap().matches(&object)
+        Selector::parse(ObjectKind::Pod.resource(), selector, "").unwrap().matches(&object)
     }
 
     #[test]
@@ -278,22 +282,24 @@ mod tests {
             assert!(!by_labels(other), "{other}");
         }
         for bad in ["app in web", "=x", "a b", "tier>x"] {
-            assert!(Selector::parse(ObjectKind::Pod, bad, "").is_err(), "{bad}");
+            assert!(Selector::parse(ObjectKind::Pod.resource(), bad, "").is_err(), "{bad}");
         }
     }
 
     #[test]
     fn only_supported_fields_can_be_selected() {
         let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
-        let select = |fields| Selector::parse(ObjectKind::Pod, "", fields);
+        let select = |fields| Selector::parse(ObjectKind::Pod.resource(), "", fields);
         assert!(select("spec.nodeName=n,status.phase!=Succeeded,status.phase!=Failed").unwrap().matches(&pod));
         assert!(!select("spec.nodeName=").unwrap().matches(&pod));
         assert!(select("spec.hostNetwork=false").unwrap().matches(&pod));
         let error = select("spec.nope=1").unwrap_err();
         assert_eq!(error.status()["message"], "field label not supported: spec.nope");
-        assert!(Selector::parse(ObjectKind::Node, "", "spec.unschedulable=false").unwrap().matches(&json!({})));
+        assert!(
+            Selector::parse(ObjectKind::Node.resource(), "", "spec.unschedulable=false").unwrap().matches(&json!({}))
+        );
         let event = json!({"involvedObject": {"name": "n"}});
-        assert!(Selector::parse(ObjectKind::NewEvent, "", "regarding.name=n").unwrap().matches(&event));
+        assert!(Selector::parse(ObjectKind::NewEvent.resource(), "", "regarding.name=n").unwrap().matches(&event));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::custom::Definitions;
 use crate::meta;
 use crate::resource::{ObjectKind, RESOURCES, Resource};
 
@@ -38,6 +39,8 @@ pub(crate) struct Store {
     history: VecDeque<Change>,
     /// The keys of the dependents of each owner uid; derived from `objects`.
     owned: HashMap<String, BTreeSet<String>>,
+    /// The custom resources; derived from `objects`.
+    definitions: Definitions,
     pub(crate) ids: Ids,
 }
 
@@ -49,6 +52,7 @@ impl Store {
             floor: 0,
             history: VecDeque::new(),
             owned: HashMap::new(),
+            definitions: Definitions::default(),
             ids: Ids::new(seed),
         }
     }
@@ -57,18 +61,30 @@ impl Store {
         self.revision
     }
 
+    pub(crate) fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
+    /// The row of a kind; for a custom resource that of the stored version, or `None` if its definition is gone.
+    pub(crate) fn resource(&self, object_kind: ObjectKind) -> Option<&'static Resource> {
+        match object_kind {
+            ObjectKind::Custom(_) => self.definitions.stored(object_kind),
+            _ => Some(object_kind.resource()),
+        }
+    }
+
     /// The last revision whose changes are no longer available.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
 
     pub(crate) fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<&Object> {
-        self.objects.get(&resource.key(namespace, name))
+        self.objects.get(&resource.object_kind.key(namespace, name))
     }
 
     /// The objects of a resource in one or all namespaces, in key order.
     pub(crate) fn all(&self, object_kind: ObjectKind, namespace: Option<&str>) -> Vec<(&str, &Object)> {
-        self.objects.below(&object_kind.resource().prefix(namespace)).collect()
+        self.objects.below(&object_kind.prefix(namespace)).collect()
     }
 
     /// Like [`Self::all`], without keys.
@@ -86,7 +102,7 @@ impl Store {
         if revision < self.floor {
             return None;
         }
-        let prefix = object_kind.resource().prefix(namespace);
+        let prefix = object_kind.prefix(namespace);
         // The oldest change after the revision has the state before it.
         let mut then: HashMap<&str, Option<&Object>> = HashMap::new();
         for change in self.since(revision).filter(|change| change.key.starts_with(&prefix)) {
@@ -113,7 +129,7 @@ impl Store {
     pub(crate) fn put(&mut self, object_kind: ObjectKind, mut object: Value) -> Object {
         self.revision += 1;
         meta::set_resource_version(&mut object, self.revision);
-        let key = object_kind.resource().key(meta::namespace(&object), meta::name(&object));
+        let key = object_kind.key(meta::namespace(&object), meta::name(&object));
         let object = Arc::new(object);
         let before = self.objects.get(&key).cloned();
         self.index(&key, before.as_ref(), Some(&object));
@@ -131,7 +147,7 @@ impl Store {
 
     /// Removes an object, and returns it with the revision of its removal.
     pub(crate) fn remove(&mut self, object_kind: ObjectKind, namespace: &str, name: &str) -> Option<Object> {
-        let key = object_kind.resource().key(namespace, name);
+        let key = object_kind.key(namespace, name);
         let before = self.objects.remove(&key)?;
         self.index(&key, Some(&before), None);
         self.revision += 1;
@@ -146,10 +162,22 @@ impl Store {
     /// The dependents of an owner uid.
     pub(crate) fn owned_by(&self, uid: &str) -> Vec<(ObjectKind, Object)> {
         let keys = self.owned.get(uid).into_iter().flatten();
-        keys.filter_map(|key| Some((kind_of_key(key)?, self.objects.get(key)?.clone()))).collect()
+        keys.filter_map(|key| Some((self.kind_of_key(key)?, self.objects.get(key)?.clone()))).collect()
+    }
+
+    /// The kind of object that is stored under a key.
+    fn kind_of_key(&self, key: &str) -> Option<ObjectKind> {
+        let folder = key.split('/').next()?;
+        if folder.contains('.') {
+            return self.definitions.object_kind(folder);
+        }
+        RESOURCES.iter().find(|resource| resource.plural == folder).map(|resource| resource.object_kind)
     }
 
     fn index(&mut self, key: &str, before: Option<&Object>, after: Option<&Object>) {
+        if let Some(name) = key.strip_prefix(&ObjectKind::Definition.prefix(Some(""))) {
+            self.definitions.update(name, after.map(|object| &**object));
+        }
         let owners = |object: Option<&Object>| -> Vec<String> {
             let list = object.map_or(&[][..], |object| meta::list(object, "/metadata/ownerReferences"));
             list.iter().map(|owner| meta::text(owner, "/uid").to_owned()).collect()
@@ -191,12 +219,6 @@ struct Line {
     changes: Vec<(String, Option<Box<RawValue>>)>,
 }
 
-/// The kind of object that is stored under a key.
-fn kind_of_key(key: &str) -> Option<ObjectKind> {
-    let plural = key.split('/').next()?;
-    RESOURCES.iter().find(|resource| resource.plural == plural).map(|resource| resource.object_kind)
-}
-
 fn raw(object: &Object) -> Box<RawValue> {
     serde_json::value::to_raw_value(&**object).expect("objects have text keys only")
 }
@@ -209,7 +231,9 @@ impl Persistent for Store {
         // Clients must list again after a restart.
         self.floor = line.revision;
         for (key, object) in line.changes {
-            if kind_of_key(&key).is_none() {
+            // The definition of a custom resource may be a later line.
+            let is_custom = key.split('/').next().is_some_and(|folder| folder.contains('.'));
+            if !is_custom && self.kind_of_key(&key).is_none() {
                 return Err(serde::de::Error::custom(format!("unknown resource in key `{key}`")));
             }
             let object: Option<Value> = object.map(|raw| serde_json::from_str(raw.get())).transpose()?;

@@ -5,6 +5,7 @@ mod columns;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::custom::Definition;
 use crate::meta;
 use crate::resource::ObjectKind;
 use crate::store::Object;
@@ -27,8 +28,9 @@ impl Include {
     }
 }
 
+/// Makes a table. Custom resources have a definition, which declares their columns.
 pub(crate) fn table(
-    object_kind: ObjectKind,
+    (object_kind, definition): (ObjectKind, Option<&Definition>),
     objects: &[Object],
     include: Include,
     columns: bool,
@@ -37,7 +39,14 @@ pub(crate) fn table(
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let mut row = json!({"cells": columns::cells(object_kind, object, now)});
+            let cells = match definition {
+                Some(definition) => {
+                    let own = definition.columns.iter().map(|column| column.cell(object, now));
+                    std::iter::once(json!(meta::name(object))).chain(own).collect()
+                }
+                None => columns::cells(object_kind, object, now),
+            };
+            let mut row = json!({"cells": cells});
             match include {
                 Include::Nothing => {}
                 Include::Metadata => row["object"] = metadata_of(object),
@@ -46,7 +55,14 @@ pub(crate) fn table(
             row
         })
         .collect();
-    let definitions = if columns { columns::definitions(object_kind) } else { Value::Null };
+    let definitions = match definition {
+        _ if !columns => Value::Null,
+        Some(definition) => {
+            let name = columns::definition(&("Name", "string", false));
+            std::iter::once(name).chain(definition.columns.iter().map(crate::custom::Column::definition)).collect()
+        }
+        None => columns::definitions(object_kind),
+    };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {},
         "columnDefinitions": definitions, "rows": rows,
@@ -59,8 +75,10 @@ pub(crate) fn metadata_of(object: &Value) -> Value {
 }
 
 /// The age in the format of kubectl.
-fn age(since: &str, now: Timestamp) -> String {
-    let Ok(since) = since.parse::<Timestamp>() else { return "<unknown>".to_owned() };
+pub(crate) fn age(since: &str, now: Timestamp) -> String {
+    let Ok(since) = since.parse::<Timestamp>() else {
+        return "<unknown>".to_owned();
+    };
     let seconds = (now - since).total(jiff::Unit::Second).unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "ages are far below 2^63 seconds")]
     duration(seconds as i64)

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::{Call, Form};
-use crate::error::{ApiError, Result};
+use crate::error::{ApiError, FieldError, Result};
 use crate::list;
 use crate::meta;
 use crate::resource::Resource;
@@ -49,10 +49,11 @@ impl Watch {
         let bookmarks = call.flag("allowWatchBookmarks");
         let stream = call.flag("sendInitialEvents");
         if stream && call.option("resourceVersionMatch") != "NotOlderThan" {
-            return Err(ApiError::bad("resourceVersionMatch \"NotOlderThan\" is required with sendInitialEvents"));
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            return Err(ApiError::invalid_options("ListOptions", &FieldError::forbidden("resourceVersionMatch", why)));
         }
         let mut watch = Self {
-            view: View::new(call, resource, now),
+            view: View::new(store, call, resource, now),
             namespace: namespace.map(str::to_owned),
             selector,
             cursor: requested.unwrap_or(0),
@@ -97,7 +98,7 @@ impl Watch {
             return lines;
         }
         let object_kind = self.view.resource.stored().object_kind;
-        let prefix = object_kind.resource().prefix(self.namespace.as_deref());
+        let prefix = object_kind.prefix(self.namespace.as_deref());
         let changes: Vec<Change> = store
             .since(self.cursor)
             .filter(|change| change.object_kind == object_kind && change.key.starts_with(&prefix))

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::apply::{self, Author};
 use crate::call::Call;
 use crate::error::{ApiError, FieldError, Result};
 use crate::resource::{ObjectKind, Resource};
@@ -20,13 +21,20 @@ pub(crate) struct WriteOutcome {
 }
 
 /// Validates a submitted object, drops unknown fields, and converts it to the stored form.
-pub(crate) fn decode(call: &Call<'_>, resource: &'static Resource, object: Value) -> Result<(Value, Vec<String>)> {
-    let Decoded { object, unknown } = schema::decode(resource, object)?;
+pub(crate) fn decode(
+    store: &Store,
+    call: &Call<'_>,
+    resource: &'static Resource,
+    object: Value,
+) -> Result<(Value, Vec<String>)> {
+    let Decoded { object, unknown } = match store.definitions().of(resource) {
+        Some(definition) => schema::decode_custom(definition, object)?,
+        None => schema::decode(resource, object)?,
+    };
     let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
     let warnings = match call.option("fieldValidation") {
         "Strict" if !unknown.is_empty() => {
-            let version = resource.api_version();
-            let kind = resource.kind;
+            let (kind, version) = (resource.kind, resource.version);
             return Err(ApiError::bad(format!(
                 "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
                 unknown.join(", ")
@@ -40,7 +48,12 @@ pub(crate) fn decode(call: &Call<'_>, resource: &'static Resource, object: Value
             )));
         }
     };
-    Ok((event::to_stored(resource, object), warnings))
+    let mut object = event::to_stored(resource, object);
+    if let Some(stored) = store.definitions().stored(resource.object_kind) {
+        object["apiVersion"] = json!(stored.api_version());
+        meta::metadata(&mut object).remove("managedFields");
+    }
+    Ok((object, warnings))
 }
 
 /// Handles POST.
@@ -54,9 +67,14 @@ pub(crate) fn create(
     if resource.namespaced && namespace.is_none() {
         return Err(ApiError::method(resource, "create"));
     }
-    let (mut object, warnings) = decode(call, resource, call.json()?)?;
+    let (mut object, warnings) = decode(store, call, resource, call.json()?)?;
     let resource = resource.stored();
     set_location(&mut object, namespace, None)?;
+    if let Some(definition) = store.definitions().of(resource) {
+        strategy::prepare(resource, &mut object, now);
+        let author = Author::of_call(call, resource, false, now);
+        apply::track(&definition.schema, None, &mut object, &author);
+    }
     let object = create_object(store, resource, object, now, call.dry_run()?)?;
     Ok(WriteOutcome { object, created: true, warnings })
 }
@@ -82,8 +100,11 @@ pub(crate) fn create_object(
         }
     }
     let metadata = meta::metadata(&mut object);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
+    }
+    if !resource.is_custom() {
+        metadata.remove("managedFields");
     }
     metadata.insert("creationTimestamp".to_owned(), json!(meta::time(now)));
     metadata.insert("uid".to_owned(), json!(store.ids.uuid()));
@@ -93,7 +114,7 @@ pub(crate) fn create_object(
         metadata.remove("generation");
     }
     strategy::prepare(resource, &mut object, now);
-    strategy::check_new(resource, &object)?;
+    strategy::check_new(store.definitions(), resource, &object)?;
     if store.get(resource, &namespace, &name).is_some() {
         return Err(ApiError::exists(resource, &name));
     }
@@ -169,7 +190,7 @@ pub(crate) fn update(
     status: bool,
     now: Timestamp,
 ) -> Result<WriteOutcome> {
-    let (mut object, warnings) = decode(call, resource, call.json()?)?;
+    let (mut object, warnings) = decode(store, call, resource, call.json()?)?;
     let resource = resource.stored();
     set_location(&mut object, namespace, Some(name))?;
     let dry_run = call.dry_run()?;
@@ -185,8 +206,18 @@ pub(crate) fn update(
         let cause = FieldError::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
         return Err(ApiError::invalid(resource, name, &[cause]));
     }
-    let object = replace(store, resource, &old, object, status, dry_run)?;
+    let author = Author::of_call(call, resource, status, now);
+    let object = replace(store, resource, &old, object, &Fields::Track(author), dry_run)?;
     Ok(WriteOutcome { object, created: false, warnings })
+}
+
+/// Where the managed fields of a changed custom resource come from.
+#[derive(Debug)]
+pub(crate) enum Fields {
+    /// From the difference to the previous object.
+    Track(Author),
+    /// The new object has them already, because they decided how it was merged.
+    Applied(Author),
 }
 
 /// Metadata that only the server writes.
@@ -199,9 +230,10 @@ pub(crate) fn replace(
     resource: &'static Resource,
     old: &Object,
     mut new: Value,
-    status: bool,
+    fields: &Fields,
     dry_run: bool,
 ) -> Result<Object> {
+    let (Fields::Track(author) | Fields::Applied(author)) = fields;
     let name = meta::name(old).to_owned();
     let requested = meta::resource_version(&new);
     if !requested.is_empty() && requested != meta::resource_version(old) {
@@ -219,21 +251,30 @@ pub(crate) fn replace(
             None => drop(metadata.remove(field)),
         }
     }
-    metadata.remove("managedFields");
+    let managed = metadata.remove("managedFields");
+    let managed =
+        if matches!(fields, Fields::Applied(_)) { managed } else { old["metadata"].get("managedFields").cloned() };
     metadata.insert("resourceVersion".to_owned(), json!(meta::resource_version(old)));
     remove_empty(metadata);
-    if status {
-        strategy::prepare_status(old, &mut new);
+    if author.status {
+        strategy::prepare_status(resource, old, &mut new);
     } else {
         strategy::prepare_change(resource, old, &mut new);
     }
-    strategy::check_change(resource, old, &new)?;
-    if resource.generation && old.get("spec") != new.get("spec") {
+    strategy::check_change(store.definitions(), resource, old, &new)?;
+    if resource.generation && is_new_generation(resource, old, &new) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
         meta::metadata(&mut new).insert("generation".to_owned(), json!(generation));
     }
+    match managed {
+        Some(managed) => drop(meta::metadata(&mut new).insert("managedFields".to_owned(), managed)),
+        None => drop(meta::metadata(&mut new).remove("managedFields")),
+    }
     if new == **old {
         return Ok(old.clone());
+    }
+    if let (Fields::Track(author), Some(definition)) = (fields, store.definitions().of(resource)) {
+        apply::track(&definition.schema, Some(old), &mut new, author);
     }
     if dry_run {
         return Ok(new.into());
@@ -249,6 +290,24 @@ pub(crate) fn replace(
         return Ok(gone.unwrap_or_else(|| new.into()));
     }
     Ok(store.put(resource.object_kind, new))
+}
+
+/// A custom resource has a new generation with each change besides metadata and status, others with a changed spec.
+fn is_new_generation(resource: &Resource, old: &Value, new: &Value) -> bool {
+    if !resource.is_custom() {
+        return old.get("spec") != new.get("spec");
+    }
+    let content = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("metadata");
+            if !resource.subresources.is_empty() {
+                fields.remove("status");
+            }
+        }
+        object
+    };
+    content(old) != content(new)
 }
 
 /// Removes empty maps and lists from the metadata.

@@ -88,17 +88,6 @@ async fn watch_receives_bookmarks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streamed_list_ends_with_a_bookmark() {
-    let server = Server::new(1, Time::new().clock());
-    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
-    api.create(&PostParams::default(), &config_map("a")).await.unwrap();
-    let mut changes = Box::pin(api.watch(&WatchParams::default().initial_events(), "0").await.unwrap());
-    assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Added(one))) if one.name_any() == "a"));
-    let WatchEvent::Bookmark(bookmark) = changes.next().await.unwrap().unwrap() else { panic!("no bookmark arrived") };
-    assert_eq!(bookmark.metadata.annotations["k8s.io/initial-events-end"], "true");
-}
-
-#[tokio::test(start_paused = true)]
 async fn watches_end_when_the_server_closes() {
     let server = Server::new(1, Time::new().clock());
     let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
@@ -138,6 +127,42 @@ async fn acknowledged_writes_survive_a_restart_and_old_watches_expire() {
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     let next = api.create(&PostParams::default(), &config_map("c")).await.unwrap();
     assert_ne!(next.uid(), made.uid());
+}
+
+#[tokio::test]
+async fn custom_resources_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = Time::new();
+    let server = Server::open(folder.path(), 1, time.clock()).unwrap();
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}}});
+    let definition = json!({
+        "metadata": {"name": "widgets.kiln.test"},
+        "spec": {
+            "group": "kiln.test", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (code, made) = call(&server, "POST", path, "application/json", &definition).await;
+    assert_eq!((code.as_u16(), &made["status"]["conditions"][1]["type"]), (201, &json!("Established")), "{made}");
+    let owner = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "name": "widgets.kiln.test", "uid": made["metadata"]["uid"]});
+    let widget = json!({"apiVersion": "kiln.test/v1", "kind": "Widget", "spec": {},
+        "metadata": {"name": "a", "ownerReferences": [owner]}});
+    let (code, made) = call(&server, "POST", "/apis/kiln.test/v1/widgets", "application/json", &widget).await;
+    assert_eq!(code.as_u16(), 201, "{made}");
+    drop(server);
+    let server = Server::open(folder.path(), 1, time.clock()).unwrap();
+    let (_, read) = call(&server, "GET", "/apis/kiln.test/v1/widgets/a", "", &Value::Null).await;
+    assert_eq!(read, made);
+    assert_eq!(read["spec"]["n"], 1);
+    // The definition is known again, so its deletion finds the object.
+    let path = format!("{path}/widgets.kiln.test");
+    assert_eq!(call(&server, "DELETE", &path, "", &Value::Null).await.0.as_u16(), 200);
+    let (code, _) = call(&server, "GET", "/apis/kiln.test/v1/widgets/a", "", &Value::Null).await;
+    assert_eq!(code.as_u16(), 404);
+    assert_eq!(call(&server, "GET", &path, "", &Value::Null).await.0.as_u16(), 404);
 }
 
 #[tokio::test]

@@ -69,13 +69,17 @@ fn share(value: &Value, whole: i64) -> i64 {
 fn scale(store: &Store, pods: &[Object]) -> Result<i64, String> {
     let mut owners: BTreeMap<&str, i64> = BTreeMap::new();
     for pod in pods {
-        let Some(owner) = meta::controller(pod) else { continue };
+        let Some(owner) = meta::controller(pod) else {
+            continue;
+        };
         let name = meta::text(owner, "/name");
-        let found = owner_resource(owner)
+        let found = owner_resource(store, owner)
             .filter(|resource| resource.object_kind == ObjectKind::ReplicaSet)
             .and_then(|resource| store.get(resource, meta::namespace(pod), name))
             .filter(|object| meta::uid(object) == meta::text(owner, "/uid"));
-        let Some(object) = found else { return Err(format!("found no controllers for pod {:?}", meta::name(pod))) };
+        let Some(object) = found else {
+            return Err(format!("found no controllers for pod {:?}", meta::name(pod)));
+        };
         owners.insert(meta::text(owner, "/uid"), object["spec"]["replicas"].as_i64().unwrap_or(1));
     }
     Ok(owners.values().sum())

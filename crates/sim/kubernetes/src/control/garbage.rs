@@ -13,16 +13,16 @@ use crate::store::{Object, Store};
 
 /// All objects of a namespace.
 fn content(store: &Store, namespace: &str) -> Vec<(ObjectKind, Object)> {
-    RESOURCES
+    let custom = store.definitions().served().map(|definition| definition.resource);
+    let kinds: BTreeSet<ObjectKind> = RESOURCES
         .iter()
+        .chain(custom)
         .filter(|resource| resource.object_kind != ObjectKind::NewEvent && resource.namespaced)
-        .flat_map(|resource| {
-            store
-                .objects(resource.object_kind, Some(namespace))
-                .into_iter()
-                .map(|object| (resource.object_kind, object))
-        })
-        .collect()
+        .map(|resource| resource.object_kind)
+        .collect();
+    let objects =
+        |object_kind| store.objects(object_kind, Some(namespace)).into_iter().map(move |one| (object_kind, one));
+    kinds.into_iter().flat_map(objects).collect()
 }
 
 /// Deletes the objects whose owners are all gone.
@@ -36,7 +36,7 @@ pub(super) fn collect_dependents(store: &mut Store, gone: &BTreeSet<String>, now
         }
         let alive = owners.iter().any(|owner| {
             !lost(owner)
-                && owner_resource(owner)
+                && owner_resource(store, owner)
                     .and_then(|resource| {
                         let namespace = if resource.namespaced { meta::namespace(&object) } else { "" };
                         store.get(resource, namespace, meta::text(owner, "/name"))
@@ -46,9 +46,15 @@ pub(super) fn collect_dependents(store: &mut Store, gone: &BTreeSet<String>, now
         if alive {
             disown(store, object_kind, &object, |owner| !lost(owner));
         } else {
-            // An error would occur again at the next deletion; nothing else can be done here.
-            let _ = delete::delete(store, object_kind.resource(), &object, &Options::default(), now);
+            delete_object(store, object_kind, &object, now);
         }
+    }
+}
+
+fn delete_object(store: &mut Store, object_kind: ObjectKind, object: &Object, now: Timestamp) {
+    if let Some(resource) = store.resource(object_kind) {
+        // An error would occur again at the next deletion; nothing else can be done here.
+        let _ = delete::delete(store, resource, object, &Options::default(), now);
     }
 }
 
@@ -72,7 +78,12 @@ pub(super) fn finish_propagation(
     name: &str,
     now: Timestamp,
 ) {
-    let Some(object) = store.get(object_kind.resource(), namespace, name).cloned() else { return };
+    let Some(resource) = store.resource(object_kind) else {
+        return;
+    };
+    let Some(object) = store.get(resource, namespace, name).cloned() else {
+        return;
+    };
     if !meta::is_terminating(&object) {
         return;
     }
@@ -92,7 +103,7 @@ pub(super) fn finish_propagation(
                 .iter()
                 .any(|owner| meta::text(owner, "/uid") == uid && owner["blockOwnerDeletion"] == json!(true));
             if !meta::is_terminating(&dependent) {
-                let _ = delete::delete(store, object_kind.resource(), &dependent, &Options::default(), now);
+                delete_object(store, object_kind, &dependent, now);
             }
         }
         if !blocked {
@@ -124,12 +135,30 @@ pub(super) fn finish_namespace(store: &mut Store, name: &str, now: Timestamp) {
     }
     for (object_kind, object) in content(store, name) {
         if !meta::is_terminating(&object) {
-            let _ = delete::delete(store, object_kind.resource(), &object, &Options::default(), now);
+            delete_object(store, object_kind, &object, now);
         }
     }
     let has_finalizers =
         store.get(ObjectKind::Namespace.resource(), "", name).is_some_and(|space| !meta::finalizers(space).is_empty());
     if !has_finalizers && content(store, name).is_empty() {
         store.remove(ObjectKind::Namespace, "", name);
+    }
+}
+
+/// Deletes the objects of a terminating definition, and removes it once they are gone.
+pub(super) fn finish_definition(store: &mut Store, name: &str, now: Timestamp) {
+    let definition = store.get(ObjectKind::Definition.resource(), "", name);
+    let Some(object_kind) =
+        definition.filter(|object| meta::is_terminating(object)).and_then(|_| store.definitions().object_kind(name))
+    else {
+        return;
+    };
+    for object in store.objects(object_kind, None) {
+        if !meta::is_terminating(&object) {
+            delete_object(store, object_kind, &object, now);
+        }
+    }
+    if store.objects(object_kind, None).is_empty() {
+        store.remove(ObjectKind::Definition, "", name);
     }
 }

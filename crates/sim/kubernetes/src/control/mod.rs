@@ -37,13 +37,10 @@ pub(crate) fn settle(store: &mut Store, mut from: u64, schedules: bool, now: Tim
                 ObjectKind::Node => work.daemons = true,
                 ObjectKind::Pod => {
                     if let Some(owner) = meta::controller(&change.object)
-                        && let Some(resource) = owner_resource(owner)
+                        && let Some(resource) = owner_resource(store, owner)
                     {
-                        work.sets.insert((
-                            resource.object_kind,
-                            namespace.clone(),
-                            meta::text(owner, "/name").to_owned(),
-                        ));
+                        let name = meta::text(owner, "/name").to_owned();
+                        work.sets.insert((resource.object_kind, namespace.clone(), name));
                     }
                 }
                 _ => {}
@@ -52,14 +49,19 @@ pub(crate) fn settle(store: &mut Store, mut from: u64, schedules: bool, now: Tim
                 work.deleted.insert(meta::uid(&change.object).to_owned());
                 // An owner that waits for it may continue.
                 for owner in meta::list(&change.object, "/metadata/ownerReferences") {
-                    if let Some(resource) = owner_resource(owner) {
+                    if let Some(resource) = owner_resource(store, owner) {
                         let space = if resource.namespaced { namespace.clone() } else { String::new() };
                         work.terminating.push((resource.object_kind, space, meta::text(owner, "/name").to_owned()));
                     }
                 }
                 work.spaces.insert(namespace);
+                if let ObjectKind::Custom(definition) = change.object_kind {
+                    work.definitions.insert(definition.to_owned());
+                }
             } else if change.object_kind == ObjectKind::Namespace && meta::is_terminating(&change.object) {
                 work.spaces.insert(meta::name(&change.object).to_owned());
+            } else if change.object_kind == ObjectKind::Definition && meta::is_terminating(&change.object) {
+                work.definitions.insert(meta::name(&change.object).to_owned());
             } else if meta::is_terminating(&change.object) {
                 work.terminating.push((change.object_kind, namespace, meta::name(&change.object).to_owned()));
             }
@@ -85,6 +87,8 @@ struct Work {
     deleted: BTreeSet<String>,
     /// Namespaces that may have become empty.
     spaces: BTreeSet<String>,
+    /// Definitions that may be terminating, whose last object may be gone.
+    definitions: BTreeSet<String>,
     /// Replica sets and daemon sets whose number of pods may be wrong.
     sets: BTreeSet<(ObjectKind, String, String)>,
     /// Whether a node was added or removed.
@@ -101,6 +105,9 @@ impl Work {
         }
         for space in &self.spaces {
             garbage::finish_namespace(store, space, now);
+        }
+        for definition in &self.definitions {
+            garbage::finish_definition(store, definition, now);
         }
         for node in &self.nodes {
             nodes::update_taints(store, node, now);

@@ -24,7 +24,12 @@ const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
 
 /// Creates missing pods of a set, deletes surplus ones, and updates its status.
 pub(super) fn sync(store: &mut Store, object_kind: ObjectKind, namespace: &str, name: &str, now: Timestamp) {
-    let Some(set) = store.get(object_kind.resource(), namespace, name).cloned() else { return };
+    let Some(resource) = store.resource(object_kind) else {
+        return;
+    };
+    let Some(set) = store.get(resource, namespace, name).cloned() else {
+        return;
+    };
     if meta::is_terminating(&set) {
         return;
     }

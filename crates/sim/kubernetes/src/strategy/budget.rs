@@ -6,6 +6,7 @@ use crate::error::FieldError;
 
 /// No disruption is allowed until the pods are counted.
 pub(crate) fn prepare(budget: &mut Value) {
+    crate::meta::child(budget, "spec");
     budget["status"] = json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
 }
 

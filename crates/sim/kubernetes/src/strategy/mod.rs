@@ -10,8 +10,9 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::custom::{Definitions, definition};
 use crate::error::{ApiError, FieldError, Result};
-use crate::resource::{ObjectKind, Resource};
+use crate::resource::{ObjectKind, Resource, Subresource};
 use crate::{meta, names};
 
 /// Prepares a new object: removes fields that clients may not set, and adds defaults.
@@ -33,14 +34,23 @@ pub(crate) fn prepare(resource: &Resource, object: &mut Value, now: Timestamp) {
         ObjectKind::Service => service(object),
         // Only the attacher reports whether the volume is attached.
         ObjectKind::VolumeAttachment => object["status"] = json!({"attached": false}),
-        ObjectKind::ConfigMap | ObjectKind::Event | ObjectKind::NewEvent | ObjectKind::Lease => {}
+        ObjectKind::Lease => drop(meta::child(object, "spec")),
+        ObjectKind::Definition => definition::prepare(object, now),
+        ObjectKind::Custom(_) if has_status(resource) => {
+            drop(object.as_object_mut().and_then(|new| new.remove("status")));
+        }
+        ObjectKind::Event | ObjectKind::NewEvent => event(object),
+        ObjectKind::ConfigMap | ObjectKind::Custom(_) => {}
     }
 }
 
 /// Validates a new object.
-pub(crate) fn check_new(resource: &Resource, object: &Value) -> Result<()> {
+pub(crate) fn check_new(definitions: &Definitions, resource: &Resource, object: &Value) -> Result<()> {
     let mut causes = names::check(resource, object);
     causes.extend(check(resource, object));
+    if let Some(definition) = definitions.of(resource) {
+        causes.extend(definition.check(object, None));
+    }
     reject_invalid(resource, object, &causes)
 }
 
@@ -53,14 +63,31 @@ pub(crate) fn prepare_change(resource: &Resource, old: &Value, new: &mut Value) 
         // Only the server can finalize a namespace.
         new["spec"] = old["spec"].clone();
     }
-    if resource.subresources.contains(&crate::resource::Subresource::Status) {
+    if has_status(resource) {
         restore_field(old, new, "status");
+    }
+    if resource.object_kind == ObjectKind::Definition {
+        definition::prepare_change(new);
     }
 }
 
+fn has_status(resource: &Resource) -> bool {
+    resource.subresources.contains(&Subresource::Status)
+}
+
 /// Prepares a change of an object's status.
-pub(crate) fn prepare_status(old: &Value, new: &mut Value) {
+pub(crate) fn prepare_status(resource: &Resource, old: &Value, new: &mut Value) {
+    if resource.is_custom() {
+        // Unlike a built-in kind, it also keeps its metadata.
+        let status = new.get("status").cloned();
+        *new = old.clone();
+        restore_field(&status.map_or_else(|| json!({}), |status| json!({"status": status})), new, "status");
+        return;
+    }
     restore_field(old, new, "spec");
+    if resource.object_kind == ObjectKind::Node {
+        node::default_status(new);
+    }
     let owners = old.pointer("/metadata/ownerReferences").cloned();
     match owners {
         Some(owners) => drop(meta::metadata(new).insert("ownerReferences".to_owned(), owners)),
@@ -69,9 +96,12 @@ pub(crate) fn prepare_status(old: &Value, new: &mut Value) {
 }
 
 /// Validates a change.
-pub(crate) fn check_change(resource: &Resource, old: &Value, new: &Value) -> Result<()> {
+pub(crate) fn check_change(definitions: &Definitions, resource: &Resource, old: &Value, new: &Value) -> Result<()> {
     let mut causes = names::check(resource, new);
     causes.extend(check(resource, new));
+    if let Some(definition) = definitions.of(resource) {
+        causes.extend(definition.check(new, Some(old)));
+    }
     if meta::is_terminating(old) {
         let before = meta::finalizers(old);
         let added: Vec<_> = meta::finalizers(new).into_iter().filter(|one| !before.contains(one)).collect();
@@ -85,6 +115,7 @@ pub(crate) fn check_change(resource: &Resource, old: &Value, new: &Value) -> Res
     match resource.object_kind {
         ObjectKind::Pod => causes.extend(pod::check_change(old, new)),
         ObjectKind::Node => causes.extend(node::check_change(old, new)),
+        ObjectKind::Definition => causes.extend(definition::check_change(old, new)),
         ObjectKind::ConfigMap | ObjectKind::Secret if old.get("immutable") == Some(&json!(true)) => {
             for field in ["data", "binaryData", "stringData"] {
                 if old.get(field) != new.get(field) {
@@ -132,18 +163,45 @@ fn check(resource: &Resource, object: &Value) -> Vec<FieldError> {
         ObjectKind::Service if object.pointer("/spec/ports").and_then(Value::as_array).is_none_or(Vec::is_empty) => {
             vec![FieldError::required("spec.ports".to_owned(), "")]
         }
+        ObjectKind::Definition => definition::check(object),
         ObjectKind::Namespace
         | ObjectKind::ConfigMap
         | ObjectKind::Secret
         | ObjectKind::Lease
-        | ObjectKind::Service => Vec::new(),
+        | ObjectKind::Service
+        | ObjectKind::Custom(_) => Vec::new(),
+    }
+}
+
+/// The fields of an event that the API type always has.
+fn event(object: &mut Value) {
+    for (field, value) in [
+        ("source", json!({})),
+        ("firstTimestamp", Value::Null),
+        ("lastTimestamp", Value::Null),
+        ("eventTime", Value::Null),
+        ("reportingComponent", json!("")),
+        ("reportingInstance", json!("")),
+    ] {
+        if object.get(field).is_none() {
+            object[field] = value;
+        }
     }
 }
 
 /// Sets the defaults of a Service. No cluster IP is allocated.
 fn service(object: &mut Value) {
     object["status"] = json!({"loadBalancer": {}});
-    for (field, value) in [("type", "ClusterIP"), ("sessionAffinity", "None")] {
+    let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for port in ports.filter(|port| port.is_object()) {
+        if meta::text(port, "/protocol").is_empty() {
+            port["protocol"] = json!("TCP");
+        }
+        if port.get("targetPort").is_none() {
+            port["targetPort"] = port["port"].clone();
+        }
+    }
+    for (field, value) in [("type", "ClusterIP"), ("sessionAffinity", "None"), ("internalTrafficPolicy", "Cluster")] {
         if meta::text(object, &format!("/spec/{field}")).is_empty() {
             object["spec"][field] = json!(value);
         }

@@ -7,10 +7,36 @@ use crate::{meta, names};
 
 /// A new node has a not-ready taint until its kubelet reports otherwise.
 pub(crate) fn prepare(node: &mut Value) {
+    default_status(node);
     let taints = meta::child(node, "spec").entry("taints").or_insert_with(|| json!([]));
-    let Some(taints) = taints.as_array_mut() else { return };
+    let Some(taints) = taints.as_array_mut() else {
+        return;
+    };
     if !taints.iter().any(|taint| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule") {
         taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    }
+}
+
+/// The fields of a status that the API type always has.
+pub(crate) fn default_status(node: &mut Value) {
+    let status = meta::child(node, "status");
+    status.entry("daemonEndpoints").or_insert_with(|| json!({"kubeletEndpoint": {"Port": 0}}));
+    let info = status.entry("nodeInfo").or_insert_with(|| json!({}));
+    for field in [
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ] {
+        if info.get(field).is_none() {
+            info[field] = json!("");
+        }
     }
 }
 

@@ -39,6 +39,9 @@ fn columns(object_kind: ObjectKind) -> &'static [Column] {
             ("Container-Runtime", "string", true),
         ],
         ObjectKind::Namespace => &[NAME, ("Status", "string", false), AGE],
+        ObjectKind::Definition => &[NAME, ("Created At", "date", false)],
+        // The columns of a custom resource are in its definition.
+        ObjectKind::Custom(_) => &[NAME, AGE],
         ObjectKind::ConfigMap => &[NAME, ("Data", "string", false), AGE],
         ObjectKind::Secret => &[NAME, ("Type", "string", false), ("Data", "string", false), AGE],
         ObjectKind::Service => &[
@@ -95,15 +98,14 @@ fn columns(object_kind: ObjectKind) -> &'static [Column] {
 }
 
 pub(super) fn definitions(object_kind: ObjectKind) -> Value {
-    columns(object_kind)
-        .iter()
-        .map(|(name, kind, wide)| {
-            json!({
-                "name": name, "type": kind, "format": if *name == "Name" { "name" } else { "" },
-                "description": "", "priority": u8::from(*wide),
-            })
-        })
-        .collect()
+    columns(object_kind).iter().map(definition).collect()
+}
+
+pub(super) fn definition((name, kind, wide): &Column) -> Value {
+    json!({
+        "name": name, "type": kind, "format": if *name == "Name" { "name" } else { "" },
+        "description": "", "priority": u8::from(*wide),
+    })
 }
 
 pub(super) fn cells(object_kind: ObjectKind, object: &Value, now: Timestamp) -> Vec<Value> {
@@ -117,6 +119,8 @@ pub(super) fn cells(object_kind: ObjectKind, object: &Value, now: Timestamp) -> 
         ObjectKind::Pod => pod(object, now),
         ObjectKind::Node => node(object, now),
         ObjectKind::Namespace => vec![name, json!(text("/status/phase")), age_cell],
+        ObjectKind::Definition => vec![name, json!(text("/metadata/creationTimestamp"))],
+        ObjectKind::Custom(_) => vec![name, age_cell],
         ObjectKind::ConfigMap => vec![name, json!(size(&["/data", "/binaryData"])), age_cell],
         ObjectKind::Secret => vec![name, json!(text("/type")), json!(size(&["/data"])), age_cell],
         ObjectKind::Service => {

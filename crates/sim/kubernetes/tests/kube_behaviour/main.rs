@@ -1,7 +1,11 @@
 //! The behaviour of an API server. Each test runs against the embedded server and against a real one.
 
 mod access;
+mod apply;
 mod budgets;
+mod custom;
+mod custom_clients;
+mod custom_objects;
 mod deletion;
 mod kubectl;
 mod kubelets;

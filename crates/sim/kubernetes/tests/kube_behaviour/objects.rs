@@ -19,6 +19,7 @@ crate::both!(
     secret_string_data_is_encoded,
     event_is_served_by_both_groups,
     unknown_resources_and_missing_objects_are_distinguished,
+    new_objects_have_all_fields_that_the_server_always_writes,
 );
 
 async fn server_sets_its_own_metadata(g: TestServer) {
@@ -187,4 +188,54 @@ async fn unknown_resources_and_missing_objects_are_distinguished(g: TestServer) 
     assert_eq!(reply.body["details"]["group"], "policy");
     assert_eq!(g.get(&g.path("nothings")).await.code, 404);
     assert_eq!(g.post(&g.path("configmaps/a/b"), json!({})).await.code, 404);
+}
+
+/// The fields of a new object, without metadata.
+async fn content(g: &TestServer, path: &str, object: serde_json::Value) -> serde_json::Value {
+    let mut made = g.post(path, object).await.ok();
+    let fields = made.as_object_mut().unwrap();
+    for field in ["metadata", "kind", "apiVersion"] {
+        fields.remove(field);
+    }
+    made
+}
+
+async fn new_objects_have_all_fields_that_the_server_always_writes(g: TestServer) {
+    let node = json!({"metadata": {"name": TestServer::unique("node")}});
+    let info = json!({
+        "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+        "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "", "operatingSystem": "",
+        "architecture": "",
+    });
+    assert_eq!(
+        content(&g, "/api/v1/nodes", node).await["status"],
+        json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info})
+    );
+    let named = || json!({"metadata": {"name": "a"}});
+    let lease = content(&g, &g.group_path("coordination.k8s.io", "leases"), named()).await;
+    assert_eq!(lease, json!({"spec": {}}));
+    let budget = content(&g, &g.group_path("policy", "poddisruptionbudgets"), named()).await;
+    let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+    assert_eq!(budget, json!({"spec": {}, "status": status}));
+    assert_eq!(content(&g, &g.path("secrets"), named()).await, json!({"type": "Opaque"}));
+    assert_eq!(content(&g, &g.path("configmaps"), named()).await, json!({}));
+    let mut event = named();
+    event["involvedObject"] = json!({"namespace": g.namespace});
+    let mut made = content(&g, &g.path("events"), event).await;
+    made.as_object_mut().unwrap().remove("involvedObject");
+    assert_eq!(
+        made,
+        json!({
+            "source": {}, "firstTimestamp": null, "lastTimestamp": null, "eventTime": null, "reportingComponent": "",
+            "reportingInstance": "",
+        })
+    );
+    let mut service = named();
+    service["spec"] = json!({"clusterIP": "None", "ports": [{"port": 80}]});
+    let made = content(&g, &g.path("services"), service).await;
+    assert_eq!(made["spec"]["ports"], json!([{"port": 80, "protocol": "TCP", "targetPort": 80}]));
+    assert_eq!(
+        (&made["spec"]["internalTrafficPolicy"], &made["status"]),
+        (&json!("Cluster"), &json!({"loadBalancer": {}}))
+    );
 }

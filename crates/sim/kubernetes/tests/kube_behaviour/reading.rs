@@ -91,14 +91,14 @@ async fn future_version_is_rejected(g: TestServer) {
     assert_eq!(reply.body["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
 }
 
-async fn get_as(g: &TestServer, path: &str, accept: &str) -> (u16, Value) {
+pub(crate) async fn get_as(g: &TestServer, path: &str, accept: &str) -> (u16, Value) {
     let request = Request::get(path).header("accept", accept).body(Body::empty()).unwrap();
     let response = g.client.send(request).await.unwrap();
     let code = response.status().as_u16();
     (code, serde_json::from_slice(&response.into_body().collect_bytes().await.unwrap()).unwrap())
 }
 
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 async fn tables_have_the_columns_of_kubectl(g: TestServer) {
     let node = g.node().await;

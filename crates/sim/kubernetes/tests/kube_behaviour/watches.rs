@@ -15,11 +15,12 @@ crate::both!(
     watch_ends_after_its_timeout,
     watch_of_one_name_sees_only_that_object,
     watch_events_can_be_tables,
+    streamed_list_ends_with_a_bookmark,
 );
 
-type Lines = futures_util::stream::BoxStream<'static, Value>;
+pub(crate) type Lines = futures_util::stream::BoxStream<'static, Value>;
 
-async fn watch(g: &TestServer, path: &str) -> Lines {
+pub(crate) async fn watch(g: &TestServer, path: &str) -> Lines {
     watch_as(g, path, "application/json").await
 }
 
@@ -30,7 +31,7 @@ async fn watch_as(g: &TestServer, path: &str, accept: &str) -> Lines {
 }
 
 /// The next event: its type, the object's name, and the object.
-async fn next(lines: &mut Lines) -> (String, String, Value) {
+pub(crate) async fn next(lines: &mut Lines) -> (String, String, Value) {
     let event = tokio::time::timeout(Duration::from_mins(1), lines.next()).await.expect("an event").expect("one more");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (text(&event["type"]), text(&event["object"]["metadata"]["name"]), event["object"].clone())
@@ -115,4 +116,29 @@ async fn watch_events_can_be_tables(g: TestServer) {
     assert!(first["columnDefinitions"].is_array());
     let (_, _, second) = next(&mut lines).await;
     assert!(second["columnDefinitions"].is_null(), "{second}");
+}
+
+async fn streamed_list_ends_with_a_bookmark(g: TestServer) {
+    secret(&g, "a", "x").await;
+    secret(&g, "b", "x").await;
+    let path = "secrets?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut lines = watch(&g, &g.path(path)).await;
+    for name in ["a", "b"] {
+        let (kind, own, _) = next(&mut lines).await;
+        assert_eq!((kind.as_str(), own.as_str()), ("ADDED", name));
+    }
+    let (kind, _, bookmark) = next(&mut lines).await;
+    assert_eq!((kind.as_str(), &bookmark["kind"]), ("BOOKMARK", &json!("Secret")));
+    assert_eq!(bookmark["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+    secret(&g, "c", "x").await;
+    // The server may send more bookmarks.
+    let later = loop {
+        let (kind, name, _) = next(&mut lines).await;
+        if kind != "BOOKMARK" {
+            break name;
+        }
+    };
+    assert_eq!(later, "c");
+    let reply = g.get(&g.path("secrets?watch=true&sendInitialEvents=true")).await;
+    assert_eq!(reply.error(), (422, "Invalid"));
 }
