@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Effect of changing a field on a running node, least disruptive first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// No side effect.

@@ -10,6 +10,7 @@ mod describe;
 mod effect;
 pub mod media;
 mod node_config;
+pub mod node_state;
 pub mod reference;
 pub mod schema;
 pub mod secrets;

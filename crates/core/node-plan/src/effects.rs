@@ -1,7 +1,7 @@
 //! Effects of single settings inside a field that contains many.
 
-use kiln_node_config::Effect;
-use kiln_node_config::changes::Change;
+use kiln_node_config::changes::{self, Change};
+use kiln_node_config::{Effect, NodeConfig};
 
 /// Kubelet settings with a larger effect than a restart.
 const KUBELET: [(&str, Effect); 8] = [
@@ -20,6 +20,12 @@ const KUBELET: [(&str, Effect); 8] = [
 
 /// Keys anywhere in the runtime's configuration that a running node cannot change, because it would lose its images.
 const RUNTIME: [&str; 3] = ["snapshotter", "root", "state"];
+
+/// Returns the effect that a change from one document to another has on a node that has the first one in force.
+pub fn effect_between(from: &NodeConfig, to: &NodeConfig) -> Effect {
+    let changes: Vec<Change> = changes::between(from, to).into_iter().map(weigh).collect();
+    changes::highest_effect(&changes)
+}
 
 /// The change with its actual effect.
 pub(crate) fn weigh(mut change: Change) -> Change {
@@ -60,7 +66,6 @@ fn fixed_values(value: Option<&serde_json::Value>) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use kiln_node_config::{NodeConfig, changes};
     use serde_json::{Value, json};
 
     use super::*;
@@ -68,8 +73,7 @@ mod tests {
     fn effect(from: Value, to: Value) -> Effect {
         let config =
             |spec: Value| NodeConfig { spec: serde_json::from_value(spec).expect("a spec"), ..NodeConfig::default() };
-        let changes: Vec<Change> = changes::between(&config(from), &config(to)).into_iter().map(weigh).collect();
-        changes::highest_effect(&changes)
+        effect_between(&config(from), &config(to))
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub const KEYS: &str = "/etc/kiln/keys.d";
 pub const IMAGE: &str = "/usr/lib/kiln/image.json";
 /// The state ([`crate::State`]).
 pub const STATE: &str = "/var/lib/kiln/state.json";
+/// What the node remembers of its NodeState.
+pub const NODE_STATE: &str = "/var/lib/kiln/node-state.json";
 /// The VM id of the machine that owns this disk. Clone detection compares it with DMI. It is written last in a first boot, so that an
 /// interrupted first boot is repeated.
 pub const VM_ID: &str = "/var/lib/kiln/vm-id";

@@ -42,6 +42,7 @@ pub use desired::{
     choose_temporary_disk, is_reserved,
 };
 pub use drop_in::{BadDropIn, DROP_IN_FOLDER, DropIn};
+pub use effects::effect_between;
 pub use facts::{Facts, ImageSysctl};
 pub use file::{AffectedUnit, Comparison, DesiredFile, FileContent, FileState, Owner};
 pub use findings::Findings;

@@ -132,6 +132,15 @@ impl State {
         }
     }
 
+    /// Whether an unsigned candidate that the cluster assigned to this node may be applied. Its number does not rank it: a cluster that
+    /// rolls back assigns an earlier document.
+    pub fn admit_assigned(&self, hash: &str) -> Admission {
+        match self.admit(0, hash) {
+            Admission::Outranked { .. } => Admission::Accept,
+            admission => admission,
+        }
+    }
+
     /// Whether a signed candidate may be applied: like [`Self::admit`], and not if this machine accepted a newer one before.
     pub fn admit_signed(&self, machine: &str, number: u64, hash: &str) -> Admission {
         let is_in_force = self.in_force().is_some_and(|now| now.hash == hash);
@@ -238,6 +247,20 @@ mod tests {
         assert_eq!(state.admit(3, "h3"), Admission::Accept);
         state.clear_rejection("h2");
         assert_eq!(state.admit(2, "h2"), Admission::Accept);
+    }
+
+    #[test]
+    fn assigned_document_may_have_any_number_but_must_not_be_rejected() {
+        let mut state = committed(3);
+        assert_eq!(state.admit_assigned("h3"), Admission::InForce);
+        assert_eq!(state.admit_assigned("h2"), Admission::Accept, "a lower number, or the same number, is accepted");
+        state.start_trial(generation(5), BOOT);
+        assert_eq!(state.admit_assigned("h5"), Admission::InForce, "on trial");
+        state.fail_trial("no kubelet");
+        assert_eq!(state.admit_assigned("h5"), Admission::Rejected { reason: "no kubelet".to_owned() });
+        state.clear_rejection("h5");
+        assert_eq!(state.admit_assigned("h5"), Admission::Accept);
+        assert_eq!(State::default().admit_assigned("h1"), Admission::Accept);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::name::{GalleryName, InstanceId, PoolName, SnapshotName};
 use crate::operation::{OperationHandle, OperationState, Revision};
 use crate::pool::Pool;
 use crate::recipe::{RecipeChange, SavedExtension};
+use crate::secret::SecretBytes;
 use crate::snapshot::{OsDisk, Snapshot, SnapshotRequest};
 use crate::tags::Tags;
 use crate::version::VersionNumber;
@@ -103,6 +104,37 @@ pub trait Factory: Send + Sync {
             self.set_protection(pool, &read, protection).await.map(|()| true)
         }
     }
+
+    /// Reads the user data of an instance; empty if it has none.
+    fn user_data(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+    ) -> impl Future<Output = Result<SecretBytes, Self::Error>> + Send;
+
+    /// Replaces the user data of an instance at whatever revision it is; empty user data removes it. Returns `false` and changes nothing if
+    /// the instance is another machine than the one with this VM id. The machine reads it from the metadata service from then on.
+    fn set_user_data(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        vm_id: &str,
+        user_data: &SecretBytes,
+    ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+
+    /// Reads the user data of the recipe, which new instances get, and the revision of the pool.
+    fn pool_user_data(
+        &self,
+        pool: &PoolName,
+    ) -> impl Future<Output = Result<(SecretBytes, Revision), Self::Error>> + Send;
+
+    /// Replaces the user data of the recipe, if the pool is still at this revision. Instances keep theirs.
+    fn set_pool_user_data(
+        &self,
+        pool: &PoolName,
+        user_data: &SecretBytes,
+        revision: &Revision,
+    ) -> impl Future<Output = Result<OperationHandle, Self::Error>> + Send;
 
     /// Powers an instance off.
     fn power_off(

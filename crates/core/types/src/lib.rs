@@ -60,7 +60,7 @@ pub use join_credential::{BadTokenId, JoinCredential, KeepOrDrop, RefuseReason, 
 pub use join_mode::{BadJoinMode, JoinMode, RecipeRunner};
 pub use machines::{Machine, MachineDisk, MachineSpec, MachineState, Machines, Priority};
 pub use name::{BadName, GalleryName, InstanceId, MachineName, NodeName, PoolName, SnapshotName, is_dns_label};
-pub use node::{Node, NodeSystem, Readiness};
+pub use node::{Node, NodeCondition, NodeSystem, Readiness};
 pub use node_name::{instance_from_node_name, node_name_of};
 pub use operation::{Failure, OperationHandle, OperationState, Progress, Revision};
 pub use pool::{OperatingSystem, Orchestration, Plan, Pool, Provisioning, UpgradeMode};

@@ -41,6 +41,17 @@ pub struct Node {
     pub revision: String,
     /// The run or refresh that holds the node, from the annotation `kiln.dev/hold`.
     pub held_by: Option<String>,
+    /// All conditions by type, `Ready` included.
+    pub conditions: BTreeMap<String, NodeCondition>,
+}
+
+/// A condition of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeCondition {
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    pub reason: String,
+    pub message: String,
 }
 
 /// Software and identity of a node, as its kubelet reports them. Empty until it has.
@@ -104,6 +115,7 @@ impl Node {
             boot_id: None,
             revision: String::new(),
             held_by: None,
+            conditions: BTreeMap::new(),
         }
     }
 

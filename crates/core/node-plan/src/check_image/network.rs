@@ -1,9 +1,10 @@
-//! Resolver, kernel settings and interfaces that match one machine.
+//! Resolver, kernel settings, pod networks and interfaces that match one machine.
 
 use std::collections::BTreeMap;
 
 use super::{Finding, Purpose, Severity, Tree};
 use crate::Image;
+use crate::desired::rendered_cni;
 use crate::resolver::uses_stub;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -16,6 +17,9 @@ const MODULE: &str = "br_netfilter";
 const SYSCTL_FOLDERS: [&str; 5] =
     ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
+
+/// Files from which containerd reads the pod network.
+const POD_NETWORKS: [&str; 3] = ["/etc/cni/net.d/*.conf", "/etc/cni/net.d/*.conflist", "/etc/cni/net.d/*.json"];
 
 /// Files with the configuration of interfaces, and the keys with which they match a MAC address.
 const INTERFACES: [(&str, &[&str]); 7] = [
@@ -31,6 +35,7 @@ const INTERFACES: [(&str, &[&str]); 7] = [
 pub(super) fn check(tree: &dyn Tree, purpose: Purpose, image: &Image, findings: &mut Vec<Finding>) {
     resolver(tree, image, findings);
     settings(tree, findings);
+    pod_networks(tree, purpose, findings);
     for (pattern, keys) in INTERFACES {
         for path in tree.glob(pattern) {
             let text = tree.text(&path).unwrap_or_default();
@@ -82,6 +87,23 @@ fn resolver(tree: &dyn Tree, image: &Image, findings: &mut Vec<Finding>) {
             path: path.to_owned(),
             message: format!("`{path}` names a resolver on the loopback device, so CoreDNS would forward to itself"),
             fix: "name a file with the addresses of real name servers in `resolvConf` of `image.json`".to_owned(),
+        });
+    }
+}
+
+/// Other pod networks than that of `network.plugin: bridge`. containerd uses the first file by name, and renders kiln's only if there is none. On a
+/// running node the file may be that of the network plugin in use.
+fn pod_networks(tree: &dyn Tree, purpose: Purpose, findings: &mut Vec<Finding>) {
+    let paths = POD_NETWORKS.iter().flat_map(|pattern| tree.glob(pattern));
+    for path in paths.filter(|path| *path != rendered_cni()) {
+        findings.push(Finding {
+            id: "pod-network-configured",
+            severity: if purpose == Purpose::Image { Severity::Warning } else { Severity::Note },
+            message: format!(
+                "with `network.plugin: bridge`, pods would get the network of `{path}` instead of a bridge"
+            ),
+            fix: "delete the file, or use another `network.plugin`".to_owned(),
+            path,
         });
     }
 }

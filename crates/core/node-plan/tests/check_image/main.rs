@@ -229,6 +229,12 @@ const PROBLEMS: &[Problem] = &[
         // Part of systemd everywhere, and useless without its boot loader.
         tree.remove("/usr/sbin/update-grub").program("/usr/bin/kernel-install");
     }),
+    ("pod-network-configured", W, "/etc/cni/net.d/05-old.conflist", |tree| {
+        tree.put("/etc/cni/net.d/05-old.conflist", "{}\n");
+    }),
+    ("pod-network-configured", W, "/etc/cni/net.d/99-loopback.conf", |tree| {
+        tree.put("/etc/cni/net.d/99-loopback.conf", "{}\n");
+    }),
     ("swap-in-fstab", W, "/etc/fstab", |tree| _ = tree.append("/etc/fstab", "/dev/sda2 none swap sw 0 0\n")),
     ("identity-not-sealed", W, "machine-id", |tree| {
         tree.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -267,7 +273,11 @@ fn each_problem_gives_exactly_its_finding() {
 
 #[test]
 fn settings_that_kiln_resets_or_that_are_satisfied_are_no_problem() {
-    let fine: [fn(&mut MapTree); 13] = [
+    let fine: [fn(&mut MapTree); 14] = [
+        // The bridge of a node that became an image: systemd-tmpfiles removes it at boot. containerd reads no other files.
+        |tree| {
+            tree.put("/etc/cni/net.d/10-containerd-net.conflist", "{}\n").put("/etc/cni/net.d/README", "x\n");
+        },
         |tree| {
             tree.remove("/usr/sbin/update-grub").program("/usr/bin/kernel-install");
             tree.put("/boot/loader/entries.srel", "type1\n");
@@ -341,6 +351,8 @@ fn identity_matters_in_an_image_and_less_if_the_disk_has_an_owner() {
     assert_eq!(ids(&tree, Purpose::Image), [("identity-not-sealed", N)]);
     tree.put("/etc/netplan/60-own.yaml", "      macaddress: 00:0d:3a:01:02:03\n");
     assert_eq!(ids(&tree, Purpose::Node), [("network-pinned-to-mac", N)], "a node may match its own address");
+    tree.remove("/etc/netplan/60-own.yaml").put("/etc/cni/net.d/10-azure.conflist", "{}\n");
+    assert_eq!(ids(&tree, Purpose::Node), [("pod-network-configured", N)], "it may be that of the plugin in use");
 }
 
 #[test]
