@@ -17,7 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use azure_core::http::HttpClient;
-use kiln_types::{InstanceId, OperationHandle, OperationState, PoolName};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kiln_types::{InstanceId, OperationHandle, OperationState, PoolName, SecretBytes};
 use serde::Serialize;
 
 use crate::arm::{Api, Arm, ArmOptions, BadResourceId, Call, Error, Handle, Jitter, OperationKind, ResourceId, Scope};
@@ -146,4 +148,10 @@ impl Puttable for crate::models::machine::MachinePut<'_> {
 /// Returns a constructor for [`Error::MissingField`] of this resource.
 fn missing_field(resource: &ResourceId) -> impl Fn(&'static str) -> Error + '_ {
     move |field| Error::MissingField { resource: resource.to_string(), field }
+}
+
+/// Decodes the user data of a scale set or an instance.
+fn decode_user_data(resource: &ResourceId, text: Option<String>) -> Result<SecretBytes, Error> {
+    let bytes = STANDARD.decode(text.unwrap_or_default());
+    bytes.map(SecretBytes::new).map_err(|_| Error::NotBase64 { resource: resource.to_string(), field: "userData" })
 }

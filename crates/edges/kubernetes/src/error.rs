@@ -164,7 +164,7 @@ fn list(nodes: &[NodeName]) -> String {
 
 impl Error {
     /// Adds the attempted action to a client error.
-    pub(crate) fn from_kube(action: impl Into<String>, error: kube::Error) -> Self {
+    pub fn from_kube(action: impl Into<String>, error: kube::Error) -> Self {
         let action = action.into();
         match error {
             kube::Error::Api(status) => Self::Api { action, status: ApiStatus::from(status.as_ref()) },
@@ -212,6 +212,11 @@ impl Error {
         self.code() == Some(404)
     }
 
+    /// Whether the server does not serve the kind: its definition is not installed. The server then answers with a plain text instead of a `Status`.
+    pub fn is_kind_missing(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404 && status.reason != "NotFound")
+    }
+
     /// Whether the requested revision has been compacted: the list or watch must start over.
     pub fn is_expired(&self) -> bool {
         self.code() == Some(410)
@@ -241,6 +246,17 @@ mod tests {
             assert!(!rejected(code).is_retryable(), "{code}");
         }
         assert!(rejected(503).is_outage() && !rejected(429).is_outage());
+    }
+
+    #[test]
+    fn missing_kind_differs_from_a_missing_object() {
+        let answer = |message: &str, reason: &str| {
+            let status = Status::failure(message, reason).with_code(404);
+            Error::from_kube("get Rollout `r`", kube::Error::Api(status.boxed()))
+        };
+        assert!(answer("404 page not found", "Failed to parse error data").is_kind_missing());
+        assert!(!answer("rollouts.node.kiln.dev \"r\" not found", "NotFound").is_kind_missing());
+        assert!(!rejected(403).is_kind_missing());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Events on Node objects about what a run did to the node.
+//! Events about what a run did to a node, and about objects of the fleet.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -35,6 +35,21 @@ pub struct NodeEvent {
     pub note: String,
 }
 
+impl NodeEvent {
+    fn as_ref(&self) -> EventText<'_> {
+        EventText { kind: self.kind, action: self.action, reason: self.reason, note: &self.note }
+    }
+}
+
+/// The content of an event on any object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventText<'a> {
+    pub kind: EventKind,
+    pub action: &'a str,
+    pub reason: &'a str,
+    pub note: &'a str,
+}
+
 impl Cluster {
     /// Records an event on a node. It is sent once: events are best effort, and callers continue when one is lost.
     pub async fn record_event(&self, node: &Node, run: &Owner, event: &NodeEvent) -> Result<(), Error> {
@@ -45,9 +60,23 @@ impl Cluster {
             uid: Some(node.uid.clone()),
             ..ObjectReference::default()
         };
+        self.record_event_about(about, run, &event.as_ref()).await
+    }
+
+    /// Records an event on a cluster-scoped object, once like [`Self::record_event`].
+    pub async fn record_event_about(
+        &self,
+        about: ObjectReference,
+        by: &Owner,
+        event: &EventText<'_>,
+    ) -> Result<(), Error> {
+        let kind = about.kind.as_deref().unwrap_or("object").to_owned();
+        let name = about.name.clone().unwrap_or_default();
+        // The server adds five characters, and a name has at most 253.
+        let prefix: String = name.chars().take(240).collect();
         let event = Event {
             metadata: ObjectMeta {
-                generate_name: Some(format!("{}-", node.name)),
+                generate_name: Some(format!("{prefix}-")),
                 namespace: Some(NAMESPACE.to_owned()),
                 ..ObjectMeta::default()
             },
@@ -55,14 +84,14 @@ impl Cluster {
             type_: Some(if event.kind == EventKind::Normal { "Normal" } else { "Warning" }.to_owned()),
             action: Some(event.action.to_owned()),
             reason: Some(event.reason.to_owned()),
-            note: Some(truncate(&event.note)),
+            note: Some(truncate(event.note)),
             regarding: Some(about),
             reporting_controller: Some(CONTROLLER.to_owned()),
-            reporting_instance: Some(run.to_string()),
+            reporting_instance: Some(by.to_string()),
             ..Event::default()
         };
         let api: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let action = format!("create an event for node `{}`", node.name);
+        let action = format!("create an event for {kind} `{name}`");
         once(&action, api.create(&PostParams::default(), &event)).await.map(drop)
     }
 }

@@ -66,10 +66,19 @@ pub struct JournalStore<T> {
 impl<T: Serialize + DeserializeOwned> JournalStore<T> {
     /// The journal of a pool for one run. Two processes must not use the same `writer`.
     pub fn new(cluster: &Cluster, namespace: &Namespace, pool: &PoolName, writer: Owner) -> Self {
+        Self::named("kiln-journal", cluster, namespace, pool, writer)
+    }
+
+    /// The record of the last push of a document to a pool.
+    pub fn of_push(cluster: &Cluster, namespace: &Namespace, pool: &PoolName, writer: Owner) -> Self {
+        Self::named("kiln-push", cluster, namespace, pool, writer)
+    }
+
+    fn named(prefix: &str, cluster: &Cluster, namespace: &Namespace, pool: &PoolName, writer: Owner) -> Self {
         Self {
             cluster: cluster.clone(),
             api: Api::namespaced(cluster.client.clone(), namespace.as_str()),
-            name: object_name("kiln-journal", pool),
+            name: object_name(prefix, pool),
             namespace: namespace.clone(),
             writer,
             entry: PhantomData,

@@ -1,4 +1,4 @@
-//! The lease of a pool: one run at a time. A holder counts as dead when its lease has not changed for the lease's length, measured on our
+//! A lease: one run per pool, one operator per cluster. A holder counts as dead when its lease has not changed for the lease's length, measured on our
 //! own clock. Timestamps written by other machines are never compared with ours.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kiln_types::PoolName;
 use kube::Api;
 use kube::api::PostParams;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::name::{Namespace, Owner, object_name};
 use crate::request::RETRY_FOR;
@@ -19,7 +19,7 @@ use crate::{Cluster, Error};
 /// Two runs that write at the same time settle it in one round each; more conflicts mean that something writes in a loop.
 const ATTEMPTS: u32 = 10;
 
-/// The lease of a pool for one run.
+/// The lease of a pool for one run, or of the operator for one process.
 #[derive(Clone)]
 pub struct PoolLease {
     cluster: Cluster,
@@ -81,10 +81,15 @@ fn decide(lease: Option<&LeaseSpec>, me: &Owner, unchanged_for: Duration, length
 impl PoolLease {
     /// The lease of a pool for one run. Other runs take it over after `length` without a renewal.
     pub fn new(cluster: &Cluster, namespace: &Namespace, pool: &PoolName, holder: Owner, length: Duration) -> Self {
+        Self::named(cluster, namespace, &object_name("kiln-pool", pool), holder, length)
+    }
+
+    /// A lease with this name, for work that is not of one pool.
+    pub fn named(cluster: &Cluster, namespace: &Namespace, name: &str, holder: Owner, length: Duration) -> Self {
         Self {
             cluster: cluster.clone(),
             api: Api::namespaced(cluster.client.clone(), namespace.as_str()),
-            name: object_name("kiln-pool", pool),
+            name: name.to_owned(),
             namespace: namespace.clone(),
             holder,
             length,
@@ -187,6 +192,18 @@ impl PoolLease {
             if let Err(error) = self.renew().await {
                 return error;
             }
+        }
+    }
+
+    /// Waits until the lease could be another process's: its length has passed since the last renewal was sent. A renewal that is retried
+    /// during an outage does not notice that.
+    pub async fn expired(&self) {
+        loop {
+            let until = self.state().renewed.map_or_else(Instant::now, |renewed| renewed + self.length);
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
         }
     }
 

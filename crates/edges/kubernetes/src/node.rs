@@ -1,5 +1,6 @@
 //! Nodes: their machine, their hold, their readiness.
 
+mod annotate;
 mod change;
 mod convert;
 mod find;

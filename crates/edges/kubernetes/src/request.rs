@@ -98,6 +98,16 @@ impl Cluster {
         Self { client, options }
     }
 
+    /// The client, for requests that this crate does not have.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends a request once, with the time limit that every request has.
+    pub async fn send<T>(&self, action: &str, request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+        once(action, request).await
+    }
+
     /// Retries a request until it succeeds, fails permanently, or the deadline has passed.
     pub(crate) async fn retry<T, R>(
         &self,

@@ -12,6 +12,7 @@ mod machines;
 mod pools;
 mod reconcile;
 mod snapshots;
+mod user_data;
 
 use std::fmt;
 use std::sync::Arc;

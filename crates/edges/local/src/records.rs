@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kiln_types::{
-    DefinitionName, Gallery, ImageDefinition, ImageSource, InstanceId, PoolName, Protection, Secret, SnapshotName,
-    Storage, Tags, VersionNumber,
+    DefinitionName, Gallery, ImageDefinition, ImageSource, InstanceId, PoolName, Protection, Secret, SecretBytes,
+    SnapshotName, Storage, Tags, VersionNumber,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -27,6 +29,29 @@ impl Serialize for StoredSecret {
 impl<'de> Deserialize<'de> for StoredSecret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from).map(|text| Self(Secret::new(text)))
+    }
+}
+
+/// User data in a document, in base64. Only the owner of the document can read it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StoredUserData(pub(crate) SecretBytes);
+
+impl StoredUserData {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.expose().is_empty()
+    }
+}
+
+impl Serialize for StoredUserData {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(self.0.expose()))
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredUserData {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let bytes = STANDARD.decode(String::deserialize(from)?).map_err(serde::de::Error::custom)?;
+        Ok(Self(SecretBytes::new(bytes)))
     }
 }
 
@@ -54,6 +79,9 @@ pub(crate) struct PoolRecord {
     pub(crate) model: u64,
     pub(crate) image: ImageSource,
     pub(crate) custom_data: Option<StoredSecret>,
+    /// What new machines get.
+    #[serde(default, skip_serializing_if = "StoredUserData::is_empty")]
+    pub(crate) user_data: StoredUserData,
     pub(crate) tags: Tags,
     /// The pool is removed after its machines.
     pub(crate) deleting: bool,
@@ -74,6 +102,9 @@ pub(crate) struct MachineRecord {
     pub(crate) disk: Disk,
     pub(crate) image: ImageSource,
     pub(crate) custom_data: Option<StoredSecret>,
+    /// What the metadata service returns to it.
+    #[serde(default, skip_serializing_if = "StoredUserData::is_empty")]
+    pub(crate) user_data: StoredUserData,
     pub(crate) protection: Protection,
     pub(crate) tags: Tags,
     /// Whether it should be running.

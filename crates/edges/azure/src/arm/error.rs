@@ -86,6 +86,8 @@ pub enum Error {
     /// A response lacks a required field.
     #[error("{resource}: the response has no `{field}`")]
     MissingField { resource: String, field: &'static str },
+    #[error("{resource}: `{field}` in the response is not base64")]
+    NotBase64 { resource: String, field: &'static str },
     /// A stored operation handle cannot be parsed.
     #[error(transparent)]
     Handle(#[from] BadHandle),
@@ -103,9 +105,10 @@ impl FactoryError for Error {
             Self::Login { .. } => ErrorClass::Authentication,
             Self::Failed { failure, .. } => failure.class,
             Self::Refused { .. } | Self::ForeignUrl { .. } => ErrorClass::Refused,
-            Self::Unreadable { .. } | Self::UnintendedChange { .. } | Self::MissingField { .. } => {
-                ErrorClass::Unexpected
-            }
+            Self::Unreadable { .. }
+            | Self::UnintendedChange { .. }
+            | Self::MissingField { .. }
+            | Self::NotBase64 { .. } => ErrorClass::Unexpected,
             Self::Handle(_) | Self::Id(_) => ErrorClass::Invalid,
         }
     }

@@ -3,7 +3,7 @@
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
     ImageVersion, Instance, InstanceId, Linked, Lock, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName,
-    PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, Snapshot, SnapshotName,
+    PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, SecretBytes, Snapshot, SnapshotName,
     SnapshotRequest, Tags, VersionNumber,
 };
 
@@ -75,6 +75,33 @@ impl Factory for Azure {
         protection: Protection,
     ) -> Result<bool, Error> {
         self.put_protection_back(pool, instance, vm_id, protection).await
+    }
+
+    async fn user_data(&self, pool: &PoolName, instance: &InstanceId) -> Result<SecretBytes, Error> {
+        self.get_user_data(pool, instance).await
+    }
+
+    async fn set_user_data(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        vm_id: &str,
+        user_data: &SecretBytes,
+    ) -> Result<bool, Error> {
+        self.put_user_data(pool, instance, vm_id, user_data).await
+    }
+
+    async fn pool_user_data(&self, pool: &PoolName) -> Result<(SecretBytes, Revision), Error> {
+        self.get_pool_user_data(pool).await
+    }
+
+    async fn set_pool_user_data(
+        &self,
+        pool: &PoolName,
+        user_data: &SecretBytes,
+        revision: &Revision,
+    ) -> Result<OperationHandle, Error> {
+        Ok(self.patch_user_data(pool, user_data, revision).await?.encode())
     }
 
     async fn power_off(

@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_types::{Instance, InstanceId, OsDisk, PoolName, PowerDown, Protection, Revision};
+use kiln_types::{Instance, InstanceId, OsDisk, PoolName, PowerDown, Protection, Revision, SecretBytes};
 
-use super::{Azure, missing_field};
+use super::{Azure, decode_user_data, missing_field};
 use crate::arm::{Api, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::disk::Disk;
-use crate::models::instance::{ProtectionPolicy, PutProperties, ScaleSetVm, ScaleSetVmPut};
+use crate::models::instance::{Properties, ProtectionPolicy, PutProperties, ScaleSetVm, ScaleSetVmPut};
 
 /// The properties to change in an instance. `None` keeps the current value.
 #[derive(Default)]
@@ -84,17 +84,32 @@ impl Azure {
         Ok(true)
     }
 
-    /// Replaces the user data of an instance and returns the updated instance. The instance sees it the next time it queries the metadata
-    /// service.
-    pub async fn set_user_data(
+    pub(super) async fn get_user_data(&self, pool: &PoolName, instance: &InstanceId) -> Result<SecretBytes, Error> {
+        let id = self.instance(pool, instance)?;
+        decode_user_data(&id, self.get_vm(&id, "userData").await?.properties.user_data)
+    }
+
+    /// Replaces the user data at whatever revision the instance is; `false` if it is another machine than the one with this VM id.
+    pub(super) async fn put_user_data(
         &self,
         pool: &PoolName,
-        instance: &Instance,
-        user_data: &[u8],
-    ) -> Result<Instance, Error> {
-        let change = Change { user_data: Some(STANDARD.encode(user_data)), ..Change::default() };
-        self.put_instance(pool, instance, change).await?;
-        self.get_instance(pool, &instance.id).await
+        instance: &InstanceId,
+        vm_id: &str,
+        user_data: &SecretBytes,
+    ) -> Result<bool, Error> {
+        let id = self.instance(pool, instance)?;
+        let before = self.get_vm(&id, "userData").await?;
+        if before.vm_id() != Some(vm_id) {
+            return Ok(false);
+        }
+        // An empty text removes it; an absent field would keep it.
+        let wanted = STANDARD.encode(user_data.expose());
+        if before.properties.user_data.as_deref().unwrap_or_default() != wanted {
+            let seen = before.etag.clone().map(Revision::new).ok_or_else(|| missing_field(&id)("etag"))?;
+            let change = Change { user_data: Some(wanted), ..Change::default() };
+            self.put_vm(&id, &before, &seen, change).await?;
+        }
+        Ok(true)
     }
 
     /// Updates an instance, if it is still at the revision that was read.
@@ -117,9 +132,11 @@ impl Azure {
         };
         let call = Call::put(id.as_str(), Api::Compute, &body).if_match(seen);
         let handle = self.arm.begin(&call, OperationKind::Write, id.as_str()).await?;
+        let text = |properties: &Properties| properties.user_data.clone().unwrap_or_default();
+        let wanted_data = user_data.unwrap_or_default();
         let wanted = |vm: &ScaleSetVm| {
             let is = &vm.properties;
-            is.user_data == user_data && is.protection_policy.unwrap_or_default() == protection.unwrap_or_default()
+            text(is) == wanted_data && is.protection_policy.unwrap_or_default() == protection.unwrap_or_default()
         };
         // An instance that has the new values and is not being changed any more needs no look at the operation.
         let mut after = self.get_vm(id, "userData").await?;
@@ -135,8 +152,8 @@ impl Azure {
             if as_before { Error::Unchanged { resource, field } } else { Error::UnintendedChange { resource, field } }
         };
         let (was, is) = (&before.properties, &after.properties);
-        if is.user_data != user_data {
-            return Err(differs("properties.userData", is.user_data == was.user_data));
+        if text(is) != wanted_data {
+            return Err(differs("properties.userData", text(is) == text(was)));
         }
         if is.protection_policy.unwrap_or_default() != protection.unwrap_or_default() {
             let as_before = is.protection_policy.unwrap_or_default() == was.protection_policy.unwrap_or_default();

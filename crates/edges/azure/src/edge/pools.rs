@@ -1,8 +1,8 @@
 //! Scale sets.
 
-use kiln_types::{InstanceId, Pool, PoolName, RecipeChange, Revision, SavedExtension, Tags};
+use kiln_types::{InstanceId, Pool, PoolName, RecipeChange, Revision, SavedExtension, SecretBytes, Tags};
 
-use super::{Azure, COMPUTE, missing_field};
+use super::{Azure, COMPUTE, decode_user_data, missing_field};
 use crate::arm::{Api, Call, Error, Handle, OperationKind, ResourceId};
 use crate::models::extension::{ExtensionModel, ExtensionPut};
 use crate::models::patch::{CapacityPatch, InstanceIds, RecipePatch, TagPatch, Tagged};
@@ -34,6 +34,23 @@ impl Azure {
     ) -> Result<Handle, Error> {
         let id = self.scale_set(pool)?;
         self.patch_scale_set(&id, &RecipePatch::new(change, &self.galleries)?, seen).await
+    }
+
+    pub(super) async fn get_pool_user_data(&self, pool: &PoolName) -> Result<(SecretBytes, Revision), Error> {
+        let id = self.scale_set(pool)?;
+        let call = Call::get(id.as_str(), Api::Compute).query("$expand", "userData");
+        let mut set: ScaleSet = self.arm.get(&call).await?;
+        let user_data = decode_user_data(&id, set.take_user_data())?;
+        Ok((user_data, set.etag.map(Revision::new).ok_or_else(|| missing_field(&id)("etag"))?))
+    }
+
+    pub(super) async fn patch_user_data(
+        &self,
+        pool: &PoolName,
+        user_data: &SecretBytes,
+        seen: &Revision,
+    ) -> Result<Handle, Error> {
+        self.patch_scale_set(&self.scale_set(pool)?, &RecipePatch::user_data(user_data), seen).await
     }
 
     pub(super) async fn patch_tags(&self, pool: &Pool, changes: &Tags) -> Result<Handle, Error> {

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_types::{RecipeChange, Tags};
+use kiln_types::{RecipeChange, SecretBytes, Tags};
 use serde::{Deserialize, Serialize};
 
 use super::image_reference::{ImagePatch, ImageReference};
@@ -57,13 +57,15 @@ struct PropertiesPatch {
     virtual_machine_profile: ProfilePatch,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProfilePatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     storage_profile: Option<StoragePatch>,
     #[serde(skip_serializing_if = "Option::is_none")]
     os_profile: Option<OsPatch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_data: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -90,9 +92,17 @@ impl RecipePatch {
                         .custom_data
                         .as_ref()
                         .map(|data| OsPatch { custom_data: STANDARD.encode(data.expose()) }),
+                    user_data: None,
                 },
             },
         })
+    }
+
+    /// Replaces the user data. An empty text removes it.
+    pub(crate) fn user_data(user_data: &SecretBytes) -> Self {
+        let user_data = Some(STANDARD.encode(user_data.expose()));
+        let virtual_machine_profile = ProfilePatch { user_data, ..ProfilePatch::default() };
+        Self { properties: PropertiesPatch { virtual_machine_profile } }
     }
 }
 
@@ -124,6 +134,8 @@ mod tests {
         let profile = &patch["properties"]["virtualMachineProfile"];
         assert_eq!(profile["storageProfile"]["imageReference"]["id"], "/subscriptions/s/x/y");
         assert!(profile.get("osProfile").is_none());
+        let patch = serde_json::to_value(RecipePatch::user_data(&SecretBytes::new("{}"))).unwrap();
+        assert_eq!(patch, json!({"properties": {"virtualMachineProfile": {"userData": "e30="}}}));
     }
 
     #[test]

@@ -77,6 +77,8 @@ struct Profile {
     os_profile: Option<OsProfile>,
     security_profile: Option<Security>,
     extension_profile: Option<Extensions>,
+    /// In base64. Azure returns it only with `$expand=userData`.
+    user_data: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +115,11 @@ struct Extensions {
 }
 
 impl ScaleSet {
+    /// Takes the user data of the model, in base64.
+    pub(crate) fn take_user_data(&mut self) -> Option<String> {
+        self.properties.virtual_machine_profile.as_mut()?.user_data.take()
+    }
+
     /// Converts the response. An error names the missing field.
     pub(crate) fn read(self, scope: &Scope) -> Result<Pool, &'static str> {
         let name: PoolName = self.name.parse().map_err(|_| "name")?;

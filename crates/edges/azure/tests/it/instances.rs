@@ -1,7 +1,7 @@
 //! The PUT of an instance.
 
 use kiln_azure::Error;
-use kiln_types::{Factory, FactoryError, Protection};
+use kiln_types::{Factory, FactoryError, Protection, SecretBytes};
 use serde_json::{Value, json};
 
 use crate::script::{Script, Step, azure, on};
@@ -114,6 +114,30 @@ async fn unchanged_protection_sends_no_write() {
     let pool = "pool".parse().unwrap();
     let read = azure.describe_instance(&pool, &"0".parse().unwrap()).await.unwrap();
     azure.set_protection(&pool, &read, Protection::FULL).await.unwrap();
+    script.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_data_is_written_with_the_revision_that_was_read_and_only_to_the_machine() {
+    let mut after = instance(false);
+    after["properties"]["userData"] = json!("c2Vjb25k");
+    let script = Script::new([
+        read_returns(&instance(false)),
+        on("PUT", VM).answers(200, &json!({"properties": {"provisioningState": "Succeeded"}})),
+        read_returns(&after),
+        read_returns(&after),
+        read_returns(&after),
+    ]);
+    let azure = azure(&script);
+    let (pool, id, second) = ("pool".parse().unwrap(), "0".parse().unwrap(), SecretBytes::new("second"));
+    assert!(azure.set_user_data(&pool, &id, "v", &second).await.unwrap());
+    let put = &script.requests()[1];
+    assert_eq!(put.if_match.as_deref(), Some("\"1\""));
+    assert_eq!(put.body["properties"]["userData"], "c2Vjb25k");
+    assert_eq!(put.body["properties"]["protectionPolicy"]["protectFromScaleIn"], false);
+    // The same user data and another machine send no write.
+    assert!(azure.set_user_data(&pool, &id, "v", &second).await.unwrap());
+    assert!(!azure.set_user_data(&pool, &id, "w", &SecretBytes::new("third")).await.unwrap());
     script.assert_finished();
 }
 

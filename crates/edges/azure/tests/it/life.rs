@@ -5,7 +5,7 @@ use std::time::Duration;
 use kiln_sim_azure::{Speed, WorldSpec};
 use kiln_types::{
     Canary, CanaryName, Factory, FactoryError, ImageSource, Instance, OperationHandle, OperationState, PowerDown,
-    PowerState, Protection, Provisioning, RecipeChange, Secret, Storage, Tags, TargetRegion, VersionState,
+    PowerState, Protection, Provisioning, RecipeChange, Secret, SecretBytes, Storage, Tags, TargetRegion, VersionState,
     node_name_of, tags,
 };
 use tokio::time::Instant;
@@ -89,12 +89,23 @@ async fn setting_protection_or_user_data_changes_nothing_else() {
     let before = stage.donor().await;
     azure.set_protection(&pool, &before, Protection::FULL).await.unwrap();
     let held = stage.donor().await;
-    let fed = azure.set_user_data(&pool, &held, b"first").await.unwrap();
+    let first = SecretBytes::new("first");
+    assert!(azure.set_user_data(&pool, &held.id, &held.vm_id, &first).await.unwrap());
+    let fed = stage.donor().await;
     assert_eq!(fed.protection, Protection::FULL, "setting user data keeps the protection");
     azure.set_protection(&pool, &fed, Protection::NONE).await.unwrap();
     let released = stage.donor().await;
-    // Each PUT compares user data before and after. A last one shows that the user data was still present.
-    let fed_again = azure.set_user_data(&pool, &released, b"first").await.unwrap();
+    assert_eq!(
+        azure.user_data(&pool, &released.id).await.unwrap(),
+        first,
+        "setting the protection keeps the user data"
+    );
+    assert!(!azure.set_user_data(&pool, &released.id, "another", &SecretBytes::new("late")).await.unwrap());
+    assert_eq!(azure.user_data(&pool, &released.id).await.unwrap(), first, "another machine keeps its user data");
+    // Removing it is a write, too.
+    assert!(azure.set_user_data(&pool, &released.id, &released.vm_id, &SecretBytes::default()).await.unwrap());
+    assert_eq!(azure.user_data(&pool, &released.id).await.unwrap(), SecretBytes::default());
+    let fed_again = stage.donor().await;
     let rest = |i: &Instance| (i.node_name.clone(), i.vm_id.clone(), i.os_disk.clone(), i.runs.clone(), i.tags.clone());
     assert_eq!(rest(&fed_again), rest(&before));
 }
@@ -105,8 +116,36 @@ async fn concurrently_changed_instance_is_not_overwritten() {
     let pool = stage.embedded.pool();
     let old = stage.donor().await;
     stage.azure.set_protection(&pool, &old, Protection::FULL).await.unwrap();
-    let error = stage.azure.set_user_data(&pool, &old, b"late").await.unwrap_err();
+    let partly = Protection { from_scale_in: true, ..Protection::NONE };
+    let error = stage.azure.set_protection(&pool, &old, partly).await.unwrap_err();
     assert!(error.precondition(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_data_of_the_model_is_for_new_instances_only() {
+    let stage = Stage::new("");
+    let (azure, pool) = (&stage.azure, stage.embedded.pool());
+    let before = stage.pool().await;
+    let (none, seen) = azure.pool_user_data(&pool).await.unwrap();
+    assert_eq!((none, Some(&seen)), (SecretBytes::default(), before.revision.as_ref()));
+    let new = SecretBytes::new("new nodes");
+    stage.settle(azure.set_pool_user_data(&pool, &new, &seen).await.unwrap()).await;
+    let (read, revision) = azure.pool_user_data(&pool).await.unwrap();
+    assert_eq!(read, new);
+    assert_eq!(stage.pool().await.recipe, before.recipe, "the rest of the model stays");
+    let error = azure.set_pool_user_data(&pool, &SecretBytes::new("late"), &seen).await.unwrap_err();
+    assert!(error.precondition(), "{error}");
+
+    assert_eq!(azure.user_data(&pool, &stage.donor().await.id).await.unwrap(), SecretBytes::default());
+    stage.settle(azure.add_instances(&stage.pool().await, 1).await.unwrap()).await;
+    let instances = azure.instances(&pool).await.unwrap();
+    let youngest = instances.iter().max_by_key(|one| one.id.as_str().parse::<u32>().unwrap()).unwrap();
+    assert_eq!(azure.user_data(&pool, &youngest.id).await.unwrap(), new);
+
+    let (_, later) = azure.pool_user_data(&pool).await.unwrap();
+    assert_ne!(later, revision);
+    stage.settle(azure.set_pool_user_data(&pool, &SecretBytes::default(), &later).await.unwrap()).await;
+    assert_eq!(azure.pool_user_data(&pool).await.unwrap().0, SecretBytes::default());
 }
 
 #[tokio::test(start_paused = true)]

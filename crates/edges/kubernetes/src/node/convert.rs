@@ -1,7 +1,7 @@
 //! Converts Kubernetes' Node objects.
 
 use k8s_openapi::api::core::v1::{self, NodeSystemInfo};
-use kiln_types::{Node, NodeName, NodeSystem, Readiness, Taint};
+use kiln_types::{Node, NodeCondition, NodeName, NodeSystem, Readiness, Taint};
 
 use super::hold::{HOLD_ANNOTATION, NodeHold};
 use crate::Error;
@@ -16,7 +16,9 @@ pub(crate) fn node_from(node: v1::Node) -> Result<Node, Error> {
     })?;
     let spec = spec.unwrap_or_default();
     let status = status.unwrap_or_default();
-    let ready = status.conditions.unwrap_or_default().into_iter().find(|c| c.type_ == "Ready");
+    let conditions = status.conditions.unwrap_or_default();
+    let named = conditions.iter().map(|condition| (condition.type_.clone(), condition_from(condition))).collect();
+    let ready = conditions.into_iter().find(|c| c.type_ == "Ready");
     let taint =
         |taint: v1::Taint| Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect: taint.effect };
     let mut node = Node {
@@ -40,6 +42,7 @@ pub(crate) fn node_from(node: v1::Node) -> Result<Node, Error> {
         boot_id: status.node_info.as_ref().map(|info| info.boot_id.clone()).filter(|id| !id.is_empty()),
         system: status.node_info.map(system_from).unwrap_or_default(),
         revision: metadata.resource_version.unwrap_or_default(),
+        conditions: named,
         ..Node::new(name)
     };
     node.held_by = match NodeHold::read(&node) {
@@ -47,6 +50,14 @@ pub(crate) fn node_from(node: v1::Node) -> Result<Node, Error> {
         Err(_) => Some(format!("unknown (the annotation `{HOLD_ANNOTATION}` cannot be parsed)")),
     };
     Ok(node)
+}
+
+fn condition_from(condition: &v1::NodeCondition) -> NodeCondition {
+    NodeCondition {
+        status: condition.status.clone(),
+        reason: condition.reason.clone().unwrap_or_default(),
+        message: condition.message.clone().unwrap_or_default(),
+    }
 }
 
 fn system_from(info: NodeSystemInfo) -> NodeSystem {
@@ -96,6 +107,8 @@ mod tests {
         let time = |text: &str| Some(text.parse::<Timestamp>().unwrap());
         assert_eq!(node.created, time("2026-11-01T00:00:00Z"));
         assert_eq!((node.ready_since, node.heartbeat), (time("2026-11-02T03:04:05Z"), time("2026-11-15T12:00:00Z")));
+        let conditions: Vec<_> = node.conditions.iter().map(|(name, one)| format!("{name}={}", one.status)).collect();
+        assert_eq!(conditions, ["DiskPressure=False", "Ready=True"]);
         let machine = ProviderId::from_node(&node).unwrap();
         assert_eq!((machine.pool.as_str(), machine.instance.as_str()), ("pool", "12"));
         let taints: Vec<_> = node.taints.iter().map(|t| format!("{}={}:{}", t.key, t.value, t.effect)).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kiln_types::Node;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -47,13 +48,21 @@ pub struct NodeHold {
     /// The autoscaler annotation before; `None` when it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler_was: Option<PreviousValue>,
+    /// When the node was held; `None` for the hold of a run, which has it in its journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 impl NodeHold {
+    /// Parses the value of the annotation [`HOLD_ANNOTATION`].
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+
     /// Reads the hold from a node's annotation.
     pub fn read(node: &Node) -> Result<Option<Self>, Error> {
         let Some(text) = node.annotations.get(HOLD_ANNOTATION) else { return Ok(None) };
-        serde_json::from_str(text).map(Some).map_err(|source| Error::BadAnnotation {
+        Self::parse(text).map(Some).map_err(|source| Error::BadAnnotation {
             node: node.name.clone(),
             annotation: HOLD_ANNOTATION,
             text: text.clone(),
@@ -88,11 +97,19 @@ pub(crate) enum HoldAction {
 
 /// Plans a hold. A part that is already held keeps its recorded state, so that a resumed run does not mistake its own cordon for a
 /// previous one.
-pub(crate) fn plan_hold(node: &Node, current: Option<NodeHold>, owner: &Owner, scope: HoldScope) -> HoldAction {
+pub(crate) fn plan_hold(
+    node: &Node,
+    current: Option<NodeHold>,
+    owner: &Owner,
+    scope: HoldScope,
+    since: Option<Timestamp>,
+) -> HoldAction {
     let mut hold = match current {
         Some(hold) if hold.owner != *owner => return HoldAction::HeldBy(hold.owner),
         Some(hold) => hold,
-        None => NodeHold { owner: owner.clone(), was_cordoned: None, load_balancer_was: None, autoscaler_was: None },
+        None => {
+            NodeHold { owner: owner.clone(), was_cordoned: None, load_balancer_was: None, autoscaler_was: None, since }
+        }
     };
     let mut changes = Changes::default();
     if scope.cordon && hold.was_cordoned.is_none() {
@@ -227,7 +244,7 @@ mod tests {
     }
 
     fn held(node: Node, by: &str, scope: HoldScope) -> Node {
-        let action = plan_hold(&node, NodeHold::read(&node).unwrap(), &owner(by), scope);
+        let action = plan_hold(&node, NodeHold::read(&node).unwrap(), &owner(by), scope, None);
         apply(node, &action)
     }
 
@@ -238,7 +255,8 @@ mod tests {
 
     #[test]
     fn owner_previous_state_and_cordon_are_written_in_one_patch() {
-        let HoldAction::Patch(patch) = plan_hold(&node(false, None), None, &owner("run-1"), HoldScope::ALL) else {
+        let HoldAction::Patch(patch) = plan_hold(&node(false, None), None, &owner("run-1"), HoldScope::ALL, None)
+        else {
             panic!()
         };
         assert_eq!(patch["spec"]["unschedulable"], true);
@@ -281,10 +299,24 @@ mod tests {
     }
 
     #[test]
+    fn time_of_a_hold_is_that_of_the_first_one() {
+        let at = |text: &str| Some(text.parse().unwrap());
+        let hold = |node: Node, since| {
+            let action =
+                plan_hold(&node, NodeHold::read(&node).unwrap(), &owner("rollout/r/1"), HoldScope::CORDON, since);
+            apply(node, &action)
+        };
+        let once = hold(node(false, None), at("2026-01-02T03:04:05Z"));
+        assert_eq!(NodeHold::read(&once).unwrap().unwrap().since, at("2026-01-02T03:04:05Z"));
+        assert_eq!(hold(once.clone(), at("2026-01-02T03:09:05Z")), once);
+    }
+
+    #[test]
     fn held_node_is_neither_held_nor_released_by_another_run() {
         let node = held(node(false, None), "run-1", HoldScope::CORDON);
         let hold = NodeHold::read(&node).unwrap();
-        assert_eq!(plan_hold(&node, hold.clone(), &owner("run-2"), HoldScope::ALL), HoldAction::HeldBy(owner("run-1")));
+        let second = plan_hold(&node, hold.clone(), &owner("run-2"), HoldScope::ALL, None);
+        assert_eq!(second, HoldAction::HeldBy(owner("run-1")));
         assert_eq!(plan_release(&node, hold, &owner("run-2"), HoldScope::ALL), HoldAction::HeldBy(owner("run-1")));
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kiln_types::Node;
 use kube::api::{Patch, PatchParams};
 use tokio::time::{Instant, sleep};
@@ -20,8 +21,29 @@ const LONGEST_AFTER_CONFLICT: Duration = Duration::from_secs(1);
 impl Cluster {
     /// Holds a node for an owner, and returns its new state. Holding again what the owner already holds changes nothing.
     pub async fn hold(&self, node: &NodeName, owner: &Owner, scope: HoldScope) -> Result<Node, Error> {
+        self.hold_at(node, owner, scope, None).await
+    }
+
+    /// Like [`Self::hold`], and records the time in the hold, for an owner without a journal.
+    pub async fn hold_since(
+        &self,
+        node: &NodeName,
+        owner: &Owner,
+        scope: HoldScope,
+        since: Timestamp,
+    ) -> Result<Node, Error> {
+        self.hold_at(node, owner, scope, Some(since)).await
+    }
+
+    async fn hold_at(
+        &self,
+        node: &NodeName,
+        owner: &Owner,
+        scope: HoldScope,
+        since: Option<Timestamp>,
+    ) -> Result<Node, Error> {
         self.patch_until_settled(&format!("hold node `{node}`"), node, |current, hold| {
-            plan_hold(current, hold, owner, scope)
+            plan_hold(current, hold, owner, scope, since)
         })
         .await
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use kiln_types::node_name_of;
-use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, Secret, Tags};
+use kiln_types::{ImageSource, InstanceId, PoolName, PowerDown, Secret, SecretBytes, Tags};
 use serde::Serialize;
 
 use super::reconcile::Failures;
 use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::records::{ImageRecord, MachineRecord, PoolRecord, StoredSecret, instance_id};
+use crate::records::{ImageRecord, MachineRecord, PoolRecord, StoredSecret, StoredUserData, instance_id};
 use crate::runner::{MachineConfig, MachineKey, MachineKind, MachineRunner};
 use crate::size::Size;
 
@@ -26,6 +26,8 @@ pub struct PoolSpec {
     pub size: Size,
     /// Read by a machine at first boot.
     pub custom_data: Option<Secret>,
+    /// Returned by the metadata service. A repeated `create_pool` replaces it in the pool and in its machines; empty keeps it.
+    pub user_data: SecretBytes,
     pub tags: Tags,
 }
 
@@ -86,7 +88,7 @@ impl<P: MachineRunner> Local<P> {
             let image = ids::parse_image(&wanted.image)?;
             if let Some(found) = store.find::<PoolRecord>(wanted.name.as_str())? {
                 if found.image == image && found.size == wanted.size && !found.deleting {
-                    return Ok(());
+                    return State::replace_user_data(store, found, StoredUserData(wanted.user_data));
                 }
                 let existing = if found.deleting {
                     "it is being deleted".to_owned()
@@ -106,6 +108,7 @@ impl<P: MachineRunner> Local<P> {
                 model: 1,
                 image,
                 custom_data: wanted.custom_data.map(StoredSecret),
+                user_data: StoredUserData(wanted.user_data),
                 tags: wanted.tags,
                 deleting: false,
             };

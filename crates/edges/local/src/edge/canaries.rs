@@ -40,6 +40,7 @@ impl<P: MachineRunner> Local<P> {
                     Some(_) => tested.custom_data,
                     None => Some(StoredSecret(wanted.custom_data.unwrap_or_else(|| Secret::new(NO_OP_CUSTOM_DATA)))),
                 },
+                user_data: tested.user_data,
                 tags,
                 deleting: false,
             })

@@ -3,7 +3,7 @@
 use kiln_types::{
     AccessScope, Canary, CanaryName, DefinitionName, Factory, Gallery, GalleryName, Grant, ImageDefinition,
     ImageVersion, Instance, InstanceId, Linked, Need, OperationHandle, OperationState, OsDisk, Pool, PoolName,
-    PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, Snapshot, SnapshotName,
+    PowerDown, Protection, Publication, RecipeChange, Revision, SavedExtension, SecretBytes, Snapshot, SnapshotName,
     SnapshotRequest, Tags, VersionNumber,
 };
 
@@ -56,6 +56,28 @@ impl<P: MachineRunner> Factory for Local<P> {
 
     async fn set_protection(&self, pool: &PoolName, instance: &Instance, protection: Protection) -> Result<(), Error> {
         self.put_protection(pool, instance, protection).await
+    }
+
+    async fn user_data(&self, pool: &PoolName, instance: &InstanceId) -> Result<SecretBytes, Error> {
+        self.get_user_data(pool, instance).await
+    }
+
+    async fn set_user_data(
+        &self,
+        pool: &PoolName,
+        instance: &InstanceId,
+        vm_id: &str,
+        user_data: &SecretBytes,
+    ) -> Result<bool, Error> {
+        self.put_user_data(pool, instance, vm_id, user_data).await
+    }
+
+    async fn pool_user_data(&self, pool: &PoolName) -> Result<(SecretBytes, Revision), Error> {
+        self.get_pool_user_data(pool).await
+    }
+
+    async fn set_pool_user_data(&self, pool: &PoolName, user_data: &SecretBytes, revision: &Revision) -> Operation {
+        self.change_pool_user_data(pool, user_data, revision).await.map(|()| completed())
     }
 
     async fn power_off(&self, pool: &PoolName, instance: &InstanceId, how: PowerDown) -> Operation {

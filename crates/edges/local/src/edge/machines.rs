@@ -9,7 +9,7 @@ use super::reconcile::{Numbers, Resolved};
 use super::{Local, State};
 use crate::error::Error;
 use crate::ids;
-use crate::records::{MachineRecord, StoredSecret};
+use crate::records::{MachineRecord, StoredSecret, StoredUserData};
 use crate::runner::{MachineKey, MachineRunner};
 use crate::size::Size;
 use crate::store::LockedStore;
@@ -40,6 +40,7 @@ impl State {
             disk: self.layers.fresh(store, kind, chain, self.new_layer()?)?,
             image,
             custom_data: Some(StoredSecret(spec.custom_data.clone())),
+            user_data: StoredUserData::default(),
             protection: Protection::NONE,
             tags: spec.tags.clone(),
             on: true,

@@ -91,6 +91,7 @@ impl State {
                 disk: self.layers.fresh(store, kind, chain, self.new_layer()?)?,
                 image,
                 custom_data: pool.custom_data.clone(),
+                user_data: pool.user_data.clone(),
                 protection: Protection::NONE,
                 tags: pool.tags.clone(),
                 on: true,

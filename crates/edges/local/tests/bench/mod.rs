@@ -62,6 +62,7 @@ impl Bench {
             capacity: 2,
             size: "1x512".parse().unwrap(),
             custom_data: None,
+            user_data: kiln_types::SecretBytes::default(),
             tags: Tags::new(),
         };
         local.create_pool(&spec).await.unwrap();

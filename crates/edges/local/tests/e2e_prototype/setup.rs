@@ -139,6 +139,7 @@ impl Setup {
             capacity: 2,
             size: "1x512".parse().unwrap(),
             custom_data: Some(Secret::new("#cloud-config\nhostname: x\n")),
+            user_data: kiln_types::SecretBytes::default(),
             tags: Tags::new(),
         };
         local.create_pool(&spec).await.unwrap();

@@ -186,6 +186,7 @@ pub(crate) fn pool_spec(capacity: u32) -> PoolSpec {
         capacity,
         size: "1x512".parse().unwrap(),
         custom_data: Some(Secret::new("hunter2")),
+        user_data: kiln_types::SecretBytes::default(),
         tags: Tags::new(),
     }
 }

@@ -9,7 +9,7 @@ use crate::support::{
 use kiln_local::{DiskPath, Error, Local, MachineKey, MachineKind, MachineRunner, QemuImg, Store};
 use kiln_types::{
     ErrorClass, Factory, FactoryError, ImageSource, MachineState, Machines, OperationHandle, OperationState, PowerDown,
-    PowerState, Protection, Provisioning, RecipeChange, SavedExtension, Secret, Tags,
+    PowerState, Protection, Provisioning, RecipeChange, SavedExtension, Secret, SecretBytes, Tags,
 };
 
 fn key(text: &str) -> MachineKey {
@@ -300,6 +300,50 @@ async fn pool_with_the_name_of_a_canary_is_not_deleted_as_one() {
     let refused = local.delete_canary(&name).await.unwrap_err();
     assert!(matches!(refused, Error::NotCanary { .. }), "{refused}");
     assert_eq!(setup.runner.on().len(), 3);
+}
+
+#[tokio::test]
+async fn user_data_of_the_pool_is_for_new_machines_only() {
+    let setup = Setup::new();
+    let local = setup.process();
+    let first = SecretBytes::new("hunter1");
+    local.import_image("debian", MachineKind::Nspawn, &setup.base()).await.unwrap();
+    let spec = kiln_local::PoolSpec { user_data: first.clone(), ..pool_spec(2) };
+    local.create_pool(&spec).await.unwrap();
+    let vm_id = local.describe_instance(&pool(), &id(0)).await.unwrap().vm_id;
+
+    let own = SecretBytes::new([0, 255]);
+    assert!(!local.set_user_data(&pool(), &id(0), "another", &own).await.unwrap());
+    assert_eq!(local.user_data(&pool(), &id(0)).await.unwrap(), first);
+    assert!(local.set_user_data(&pool(), &id(0), &vm_id, &own).await.unwrap());
+    assert!(local.set_user_data(&pool(), &id(0), &vm_id, &own).await.unwrap());
+    // Another process reads the same.
+    let local = setup.process();
+    assert_eq!(local.user_data(&pool(), &id(0)).await.unwrap(), own);
+    assert_eq!(local.user_data(&pool(), &id(1)).await.unwrap(), first);
+    let served = local.encoded_user_data().await.unwrap();
+    let served: Vec<(&str, &str)> = served.iter().map(|(key, data)| (key.as_str(), data.expose())).collect();
+    assert_eq!(served, [("workers_0", "AP8="), ("workers_1", "aHVudGVyMQ==")]);
+
+    let (read, seen) = local.pool_user_data(&pool()).await.unwrap();
+    assert_eq!(read, first);
+    let second = SecretBytes::new("second");
+    local.set_pool_user_data(&pool(), &second, &seen).await.unwrap();
+    let late = local.set_pool_user_data(&pool(), &first, &seen).await.unwrap_err();
+    assert_eq!(late.class(), ErrorClass::Precondition);
+    assert_eq!(local.user_data(&pool(), &id(1)).await.unwrap(), first);
+    assert!(!local.describe_instance(&pool(), &id(1)).await.unwrap().latest_model);
+    local.add_instances(&local.describe_pool(&pool()).await.unwrap(), 1).await.unwrap();
+    assert_eq!(local.user_data(&pool(), &id(2)).await.unwrap(), second);
+
+    // A repeated `create` replaces it everywhere, and without user data it keeps it.
+    local.create_pool(&kiln_local::PoolSpec { user_data: first.clone(), ..spec.clone() }).await.unwrap();
+    local.create_pool(&kiln_local::PoolSpec { user_data: SecretBytes::default(), ..spec }).await.unwrap();
+    for number in 0..3 {
+        assert_eq!(local.user_data(&pool(), &id(number)).await.unwrap(), first);
+    }
+    assert_eq!(local.pool_user_data(&pool()).await.unwrap().0, first);
+    assert!(!format!("{:?}", local.machines().await.unwrap()).contains("hunter1"));
 }
 
 #[tokio::test]
