@@ -65,6 +65,12 @@ pub enum Error {
     Unmatched { instances: String },
     #[error("{0}")]
     Refresh(String),
+    /// A push was refused before anything was written.
+    #[error(transparent)]
+    Push(#[from] crate::PushRefusal),
+    /// The operator's address for metrics and health cannot be used.
+    #[error("cannot listen on `{address}`: {source}")]
+    Listen { address: std::net::SocketAddr, source: std::io::Error },
 }
 
 fn place(scope: Option<&String>) -> String {

@@ -6,7 +6,9 @@
 //! - `run`: one run of the prototype operation, started, resumed or chosen for all pools. The loop is in `run/mod.rs`.
 //! - `rollback` and `refresh`: what people do with the versions that runs created. `repair`, `gc` and `release`: what
 //!   they do with a full journal, with what runs left over, and with a node whose run no longer exists.
+//! - `push`: delivers a NodeConfig by user data, in waves.
 //! - `query`: what only reads: status, history, plan, diff and access.
+//! - [`operator`]: the operator of the fleet, which changes nodes in waves.
 //! - [`launch`] and [`detect`]: single machines, and the settings that can be detected for them.
 //!
 //! They share a [`Context`] with the edges, the clock and the [`EventSink`], the way pools are read (`pools.rs`) and one [`Error`].
@@ -20,7 +22,9 @@ mod event;
 mod gc;
 mod inspector;
 pub mod launch;
+pub mod operator;
 mod pools;
+mod push;
 mod query;
 mod refresh;
 mod release;
@@ -35,6 +39,7 @@ pub use event::{DiscardEvents, EventSink, RunEvent, RunEventKind};
 pub use gc::{GcReport, gc};
 pub use inspector::NodeInspector;
 pub use pools::PoolReading;
+pub use push::{PushOutcome, PushRefusal, PushReport, PushRequest, push};
 pub use query::{
     AccessReport, AccessRow, OpenRun, PlanReport, PoolHistory, PoolStatus, RunSummary, Side, StatusReport, StepSummary,
     check_access, compare, history, plan, status,

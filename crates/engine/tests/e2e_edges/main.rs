@@ -10,6 +10,7 @@ mod journal;
 mod large;
 mod life;
 mod live;
+mod push;
 mod refresh;
 mod refusing;
 mod rollback;
