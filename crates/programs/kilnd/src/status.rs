@@ -3,6 +3,7 @@
 //! It names the generation in force and what is pending. It contains no values of the document and no secrets.
 
 use kiln_node_config::Effect;
+use kiln_node_config::node_state::Desired;
 use kiln_node_plan::{Generation, Rejection, State};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,9 @@ pub struct Status {
     /// Documents that are not applied again automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<Rejection>,
+    /// The NodeState that the node follows. Only `kilnd status` reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_state: Option<FollowedNodeState>,
     /// What pods cannot reach. Only `kilnd status` reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_blocks: Option<PodBlocks>,
@@ -75,6 +79,19 @@ pub enum Outcome {
     Reverted,
     /// The generation in force did not change.
     Failed,
+}
+
+/// The NodeState that a node follows. While it assigns a document, user data is ignored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FollowedNodeState {
+    pub name: String,
+    /// The assigned document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired: Option<Desired>,
+    /// Why the assigned document is not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// What pods cannot reach, and the pods that can.
@@ -153,6 +170,9 @@ impl Status {
         lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         lines.extend(self.failures.iter().map(|failure| format!("failed: {failure}")));
         lines.extend(self.rejected.iter().map(|one| format!("rejected: generation {}: {}", one.number, one.reason)));
+        if let Some(followed) = &self.node_state {
+            lines.push(followed.to_text());
+        }
         if let Some(blocks) = &self.pod_blocks {
             lines.push(format!("blocked for pods: {}", blocks.services.join(", ")));
             lines.extend(blocks.exempt.iter().map(|pod| format!("not blocked: {pod} (host network)")));
@@ -160,6 +180,20 @@ impl Status {
         lines.extend(self.next.iter().map(|next| format!("hint: {next}")));
         lines.push(String::new());
         lines.join("\n")
+    }
+}
+
+impl FollowedNodeState {
+    fn to_text(&self) -> String {
+        let assigned = match &self.desired {
+            None => "no document; user data counts".to_owned(),
+            Some(Desired { node_config, digest, rollout, .. }) => {
+                let rollout = if rollout.is_empty() { String::new() } else { format!(", rollout {rollout}") };
+                format!("NodeConfig {node_config} ({}){rollout}; user data is ignored", short(digest))
+            }
+        };
+        let failure = self.failure.as_ref().map(|why| format!("\nnot in force: {why}")).unwrap_or_default();
+        format!("NodeState {} assigns {assigned}{failure}", self.name)
     }
 }
 
@@ -192,5 +226,23 @@ mod tests {
             "generation 2 (h2), from imds, on trial\nprevious: generation 1 (h1)\nhint: wait\n"
         );
         assert_eq!(serde_json::from_slice::<Status>(&status.to_json()).expect("json"), status);
+    }
+
+    #[test]
+    fn status_shows_the_node_state_and_what_it_assigns() {
+        let mut status = Status::new("status", Outcome::Unchanged, &State::default());
+        let mut followed = FollowedNodeState { name: "node-1".to_owned(), ..FollowedNodeState::default() };
+        status.node_state = Some(followed.clone());
+        assert!(status.to_text().contains("NodeState node-1 assigns no document; user data counts\n"));
+        followed.desired = Some(Desired {
+            node_config: "web".to_owned(),
+            digest: "0123456789abcdef".to_owned(),
+            rollout: "r".to_owned(),
+            ..Desired::default()
+        });
+        followed.failure = Some("invalid".to_owned());
+        status.node_state = Some(followed);
+        let expected = "NodeState node-1 assigns NodeConfig web (0123456789ab), rollout r; user data is ignored\nnot in force: invalid\n";
+        assert!(status.to_text().contains(expected), "{}", status.to_text());
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kilnd::apply::{Consent, apply};
 use kilnd::args::HELP;
+use kilnd::log::error_line;
 use kilnd::os::{Lock, Root};
 use kilnd::status::Status;
 use serde_json::json;
@@ -20,6 +21,31 @@ fn machine(root: &Path) {
     image(root);
     fs::create_dir_all(root.join("credentials")).expect("a folder");
     fs::write(root.join("credentials/kiln.node-config"), document(1, &json!({})).to_json()).expect("written");
+}
+
+/// The document is valid: only the machine knows where its links lead.
+#[test]
+fn link_of_the_image_does_not_lead_a_document_to_kilns_folders() {
+    testkit::private().inside(|| {
+        for (link, target, path) in [
+            ("srv/link", "/etc/kiln", "/srv/link/current/kubelet.json"),
+            ("opt/state", "../var/lib/kiln", "/opt/state/state.json"),
+        ] {
+            let folder = folder();
+            let root = folder.path();
+            image(root);
+            for folder in ["etc/kiln", "var/lib/kiln"] {
+                fs::create_dir_all(root.join(folder)).expect("folders");
+            }
+            fs::create_dir_all(root.join(link).parent().expect("a parent")).expect("folders");
+            std::os::unix::fs::symlink(target, root.join(link)).expect("a link");
+            let node = process(root);
+            let wanted = candidate(&node, &document(1, &json!({"files": [{"path": path, "content": "x"}]})));
+            let error = error_line(&apply(&node, &wanted, Consent::Automatic).expect_err("rejected"));
+            assert!(error.contains(path) && error.contains("a document may not write to"), "{error}");
+            assert!(!root.join("etc/kiln/current").exists(), "nothing was applied");
+        }
+    });
 }
 
 #[test]

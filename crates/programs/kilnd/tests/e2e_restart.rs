@@ -108,6 +108,7 @@ fn restarted_units_change_nothing_on_a_live_node_and_during_a_trial() {
         machine.shell("rm /run/kiln/ready && systemctl restart kiln-config.service");
     }
     assert_eq!(restarts_of_trial(&machine), json!(0), "restarts of units are not reboots");
+    assert_eq!((Stage::committed(&machine), pods(&machine)), (Some(1), Some(40)), "the media does not undo the update");
 
     machine.reboot();
     machine.wait_for("kubelet.service", "active");

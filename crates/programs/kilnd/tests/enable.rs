@@ -209,6 +209,33 @@ fn disable_refuses_units_that_are_part_of_the_image() {
     assert_eq!(disable::run(&image.node(), DISABLE, Output::Text).code, 1);
 }
 
+/// `kilnd watch` removes the token after the commit of the first generation, which may be later.
+#[test]
+fn disable_removes_the_join_token_of_a_node_that_has_joined() {
+    const GENERATION: &str = "/etc/kiln/generations/1-a";
+    let certificate =
+        "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nMA==\n";
+    for has_joined in [false, true] {
+        let image = Image::new();
+        enable::run(&image.node(), YES, Output::Text);
+        image.write(&format!("{GENERATION}/credential"), "abcdef.0123456789abcdef\n");
+        image.write(
+            &format!("{GENERATION}/bootstrap-kubeconfig"),
+            "users:\n- user:\n    token: abcdef.0123456789abcdef\n",
+        );
+        image.write(&format!("{GENERATION}/kubelet.json"), "{}\n");
+        if has_joined {
+            image.write("/var/lib/kubelet/pki/kubelet-client-current.pem", certificate);
+        }
+        assert_eq!(disable::run(&image.node(), DISABLE, Output::Text).code, 0);
+        for file in ["credential", "bootstrap-kubeconfig"] {
+            let exists = image.at(&format!("{GENERATION}/{file}")).exists();
+            assert_eq!(exists, !has_joined, "{file}: a kubelet that has not joined may need it");
+        }
+        assert!(image.at(&format!("{GENERATION}/kubelet.json")).exists());
+    }
+}
+
 /// Whenever kilnd is killed, a gate exists only together with the unit that opens it, and running the command again finishes it.
 #[test]
 fn interrupted_command_never_leaves_a_gate_without_the_unit_that_opens_it() {

@@ -12,12 +12,13 @@ const PROGRAM: (&str, &str) = ("CARGO_BIN_EXE", "_kilnd");
 const START: &str = "testkit::private().command(env!(\"";
 
 /// Files that mention the program otherwise, and why it is still in a private network.
-const OTHER_USES: [(&str, &str); 13] = [
+const OTHER_USES: [(&str, &str); 14] = [
     ("programs/kilnd/az_grow_root.rs", "below `unshare --net`"),
     ("programs/kilnd/az_images.rs", "below `unshare --net`, and copied into a machine without a network"),
     ("programs/kilnd/az_power_cut.rs", "started in the private network, and copied into a machine"),
     ("programs/kilnd/booted/stage.rs", "a machine has a private network"),
     ("programs/kilnd/e2e_early_network.rs", "a network namespace inside a machine"),
+    ("programs/kilnd/e2e_fleet/operator.rs", "only its folder is used, which also has kiln"),
     ("programs/kilnd/e2e_freeze/booted.rs", "copied into a machine, which has a private network"),
     ("programs/kilnd/e2e_identity_containerd.rs", "below `unshare --net`"),
     ("programs/kilnd/e2e_identity_mounts.rs", "below `unshare --net`"),

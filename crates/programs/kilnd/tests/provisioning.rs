@@ -24,6 +24,8 @@ use support::world::{folder, image};
 const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77\n";
 const GOAL_STATE: &str = "<GoalState><Incarnation>3</Incarnation><Container><ContainerId>c1</ContainerId><RoleInstanceList>\
                           <RoleInstance><InstanceId>i1._n</InstanceId></RoleInstance></RoleInstanceList></Container></GoalState>";
+/// How long a test waits for kilnd.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 const SECRET: &str = "hunter2-of-the-first-user";
 
 fn write(root: &Path, path: &str, content: &str) {
@@ -199,8 +201,8 @@ fn preprovisioned_machine_reports_before_and_after_its_assignment() {
             }
             wire_server(request, 0)
         });
-        let output = kilnd(root, &host.url, &host.url, &["boot"]).output().expect("kilnd runs");
-        assert!(output.status.success(), "{output:?}");
+        // Without a report the machine would wait for ever.
+        _ = testkit::run(kilnd(root, &host.url, &host.url, &["boot"]), PATIENCE).success();
         let sent = posts(&host);
         assert_eq!(sent.len(), 2, "one that was lost, one that was accepted: {sent:?}");
         assert!(sent.iter().all(|report| report.body.contains("<State>Ready</State>")), "{sent:?}");
@@ -208,14 +210,18 @@ fn preprovisioned_machine_reports_before_and_after_its_assignment() {
         assert_eq!(fs::read_to_string(root.join("var/lib/kiln/preprovisioned")).expect("a marker").trim().len(), 36);
         let mut watch = kilnd(root, &host.url, "http://127.0.0.1:1", &["watch"]);
         let mut child = watch.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("kilnd runs");
-        while !root.join("run/kiln/reported").is_file() {
+        let is_reported = || root.join("run/kiln/reported").is_file();
+        for _ in 0..PATIENCE.as_millis() / 10 {
             assert!(child.try_wait().expect("a child").is_none(), "kilnd watch ended");
-            std::thread::yield_now();
+            if is_reported() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         child.kill().expect("running");
         child.wait().expect("ended");
         let all = posts(&host);
-        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!((all.len(), is_reported()), (3, true), "{all:?}");
         let last = all.last().expect("a report");
         assert!(last.body.contains("<State>Ready</State>") && last.body.contains("<InstanceId>i1._n</InstanceId>"));
         assert!(!root.join("var/lib/kiln/preprovisioned").exists(), "it would identify the donor of a clone");

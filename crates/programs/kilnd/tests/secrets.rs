@@ -338,6 +338,7 @@ fn support_bundle_contains_no_secret() {
         ("boot.json", "run/kiln/boot.json", &json),
         ("failure.json", "run/kiln/failure.json", &json),
         ("requests.json", "var/lib/kiln/requests.json", &json),
+        ("node-state.json", "var/lib/kiln/node-state.json", &json),
         ("settings.json", "etc/kiln/kilnd.json", &json),
         ("ancestry.log", "var/lib/kiln/ancestry.log", &planted()),
         ("os-release", "etc/os-release", &planted()),

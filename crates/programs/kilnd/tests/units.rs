@@ -122,6 +122,26 @@ fn gate_is_a_condition_and_environment_files_are_required() {
     assert!(text("kiln-config.service").lines().any(|line| line == "Requires=kiln-identity.service"));
 }
 
+/// The agents decide by files of the donor whether a clone is a new machine.
+#[test]
+fn identity_is_reset_before_agents_and_network_managers_read_it() {
+    let (_, identity) =
+        units().into_iter().find(|(path, _)| path.ends_with("kiln-identity.service")).expect("the unit");
+    let lines = assignments(&identity, &["Before"]);
+    let later: Vec<&str> = lines.iter().flat_map(|line| line["Before=".len()..].split_whitespace()).collect();
+    for unit in [
+        "cloud-init-local.service",
+        "walinuxagent.service",
+        "waagent.service",
+        "systemd-networkd.service",
+        "NetworkManager.service",
+        "ssh.service",
+        "sshd.service",
+    ] {
+        assert!(later.contains(&unit), "{unit}: {later:?}");
+    }
+}
+
 /// The lines of a section after which a list has only the values that follow them.
 #[test]
 fn drop_ins_reset_what_the_image_sets_before_they_set_their_own() {

@@ -29,7 +29,7 @@ struct Status {
 /// A client that acts as one node.
 #[derive(Debug)]
 pub struct Client {
-    connection: Connection,
+    pub(super) connection: Connection,
     node: String,
 }
 
@@ -86,10 +86,10 @@ impl Client {
         }
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", self.node);
         match self.send(&path, &Call::Get) {
-            Ok(body) => match serde_json::from_slice::<Lease>(&body) {
-                Ok(lease) => Ok(lease.spec.renew_time),
-                Err(source) => Err(Error::Response { url: self.connection.url(&path), source }),
-            },
+            Ok(body) => {
+                let lease: Lease = serde_json::from_slice(&body).map_err(self.unreadable(&path))?;
+                Ok(lease.spec.renew_time)
+            }
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
@@ -105,18 +105,28 @@ impl Client {
 
     fn object(&self, path: &str, call: &Call<'_>) -> Result<Node, Error> {
         let body = self.send(path, call)?;
-        Node::parse(&body).map_err(|source| Error::Response { url: self.connection.url(path), source })
+        Node::parse(&body).map_err(self.unreadable(path))
     }
 
-    fn send(&self, path: &str, call: &Call<'_>) -> Result<Vec<u8>, Error> {
+    pub(super) fn send(&self, path: &str, call: &Call<'_>) -> Result<Vec<u8>, Error> {
         let Response { status, body } = self.connection.send(path, call)?;
         if (200..300).contains(&status) {
             return Ok(body);
         }
-        let error: Status = serde_json::from_slice(&body).unwrap_or_default();
-        let message =
-            if error.message.is_empty() { String::from_utf8_lossy(&body).into_owned() } else { error.message };
+        Err(self.refused(path, status, &body))
+    }
+
+    /// The error of a response with an error status.
+    pub(super) fn refused(&self, path: &str, status: u16, body: &[u8]) -> Error {
+        let error: Status = serde_json::from_slice(body).unwrap_or_default();
+        let message = if error.message.is_empty() { String::from_utf8_lossy(body).into_owned() } else { error.message };
         let message = message.chars().take(SHOWN).collect();
-        Err(Error::Refused { url: self.connection.url(path), status, reason: error.reason, message })
+        Error::Refused { url: self.connection.url(path), status, reason: error.reason, message }
+    }
+
+    /// The error of a response that cannot be parsed.
+    pub(super) fn unreadable(&self, path: &str) -> impl FnOnce(serde_json::Error) -> Error {
+        let url = self.connection.url(path);
+        move |source| Error::Response { url, source }
     }
 }

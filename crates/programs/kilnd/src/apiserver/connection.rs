@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
-use ureq::{Agent, Proxy};
+use ureq::{Agent, BodyReader, Proxy};
 
 use crate::apiserver::error::Error;
 
@@ -14,8 +14,13 @@ use crate::apiserver::error::Error;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit of a whole request.
 const REQUEST: Duration = Duration::from_secs(15);
+/// The longest silence on a watch. The API server sends a bookmark about every minute, so a connection without one for longer is dead.
+const SILENCE: Duration = Duration::from_secs(150);
 /// A Node object has some tens of KiB because of its list of images.
 const BODY: u64 = 4 << 20;
+
+/// The media type of objects.
+const JSON: &str = "application/json";
 
 /// The API server, and the files to authenticate with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,12 @@ pub struct Target {
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+}
+
+/// The response to a watch: its body arrives while the objects change.
+pub(crate) struct Stream {
+    pub(crate) status: u16,
+    pub(crate) body: BodyReader<'static>,
 }
 
 /// A request without its path.
@@ -63,6 +74,25 @@ impl Connection {
         let agent = self.agent()?;
         let url = self.url(path);
         exchange(&agent, &url, send).map_err(|error| Error::Unreachable { url, source: Box::new(error) })
+    }
+
+    /// Starts a watch. The time limit of other requests applies to the start only.
+    pub(crate) fn watch(&self, path: &str) -> Result<Stream, Error> {
+        let agent = self.agent()?;
+        let url = self.url(path);
+        let request = agent.get(&url).header("Accept", JSON).config();
+        let request = request.timeout_global(None).timeout_recv_response(Some(REQUEST)).timeout_per_read(Some(SILENCE));
+        match request.build().call() {
+            Ok(response) => Ok(Stream { status: response.status().as_u16(), body: response.into_body().into_reader() }),
+            Err(error) => Err(Error::Unreachable { url, source: Box::new(error) }),
+        }
+    }
+
+    /// Uses other files to authenticate.
+    pub(crate) fn set_certificates(&mut self, certificates: &[PathBuf]) {
+        if self.target.certificates != certificates {
+            certificates.clone_into(&mut self.target.certificates);
+        }
     }
 
     /// The agent for the current certificate. The kubelet rotates its certificate by moving a link.
@@ -136,7 +166,6 @@ fn split(pem: &[u8]) -> (Vec<Certificate<'static>>, Vec<ureq::tls::PrivateKey<'s
 }
 
 fn exchange(agent: &Agent, url: &str, send: &Call<'_>) -> Result<Response, ureq::Error> {
-    const JSON: &str = "application/json";
     let mut response = match send {
         Call::Get => agent.get(url).header("Accept", JSON).call()?,
         Call::Post(body) => agent.post(url).header("Accept", JSON).header("Content-Type", JSON).send(*body)?,

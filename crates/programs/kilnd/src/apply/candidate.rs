@@ -23,6 +23,8 @@ pub struct Candidate {
     pub source: String,
     /// None if the image requires no signature.
     pub signed: Option<Signed>,
+    /// Whether the cluster assigned it to this node by a NodeState.
+    pub is_assigned: bool,
 }
 
 /// A verified signature.
@@ -69,14 +71,23 @@ impl Candidate {
             Some(by) => Some(check_statements(node, &config, by)?),
             None => None,
         };
-        Ok(Self { hash: config.hash(), config, source: source.to_owned(), signed })
+        Ok(Self { hash: config.hash(), config, source: source.to_owned(), signed, is_assigned: false })
     }
 
-    /// Whether this candidate may be applied.
+    /// Marks the candidate as one that the cluster assigned to this node.
+    #[must_use]
+    pub fn into_assigned(mut self) -> Self {
+        self.is_assigned = true;
+        self
+    }
+
+    /// Whether this candidate may be applied. A signed document is never replayed, also if the cluster assigned it: the signature protects
+    /// nodes from whoever can write to the API server.
     pub fn admission(&self, state: &State) -> Admission {
         let number = self.config.metadata.generation;
         match &self.signed {
             Some(signed) => state.admit_signed(&signed.machine, number, &self.hash),
+            None if self.is_assigned => state.admit_assigned(&self.hash),
             None => state.admit(number, &self.hash),
         }
     }

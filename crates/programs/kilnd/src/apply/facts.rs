@@ -162,6 +162,42 @@ mod tests {
         CredentialFrom { kind: CredentialKind::File, name: "/token".to_owned(), ..CredentialFrom::default() }
     }
 
+    fn gathered(folder: &std::path::Path) -> Facts {
+        gather(&node(folder), &CredentialFrom::default(), KnownCredential::Kept(None)).expect("facts")
+    }
+
+    fn put(folder: &std::path::Path, path: &str, text: &str) {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::write(path, text).expect("written");
+    }
+
+    #[test]
+    fn temporary_disk_is_that_of_the_machine_unless_the_image_names_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(gathered(folder.path()).temporary_disk, None);
+        let nvme = "dev/disk/by-id/nvme-Microsoft_NVMe_Direct_Disk_v2_a";
+        put(folder.path(), nvme, "");
+        assert_eq!(gathered(folder.path()).temporary_disk, Some(format!("/{nvme}")));
+        put(folder.path(), "dev/disk/azure/resource-part1", "");
+        assert_eq!(gathered(folder.path()).temporary_disk.as_deref(), Some("/dev/disk/azure/resource-part1"));
+        put(folder.path(), &IMAGE[1..], r#"{"temporaryDisk": "/dev/own"}"#);
+        assert_eq!(gathered(folder.path()).temporary_disk, None);
+    }
+
+    #[test]
+    fn pods_get_the_name_servers_behind_the_stub_of_systemd_resolved() {
+        let folder = tempfile::tempdir().expect("a folder");
+        put(folder.path(), "etc/resolv.conf", "nameserver 10.0.0.10\n");
+        assert_eq!(gathered(folder.path()).image.resolv_conf, "");
+        std::fs::remove_file(folder.path().join("etc/resolv.conf")).expect("removed");
+        let stub = "../run/systemd/resolve/stub-resolv.conf";
+        std::os::unix::fs::symlink(stub, folder.path().join("etc/resolv.conf")).expect("a link");
+        assert_eq!(gathered(folder.path()).image.resolv_conf, UPSTREAM, "at boot the target does not exist yet");
+        put(folder.path(), &IMAGE[1..], r#"{"resolvConf": "/etc/own.conf"}"#);
+        assert_eq!(gathered(folder.path()).image.resolv_conf, "/etc/own.conf");
+    }
+
     #[test]
     fn credential_readable_by_others_is_rejected() {
         use std::os::unix::fs::PermissionsExt as _;

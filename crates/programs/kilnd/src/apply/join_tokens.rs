@@ -1,6 +1,8 @@
 //! Removes join tokens from the disk of a node that has joined. The kubelet renews its certificate with the certificate itself, so a token is of no
 //! more use to the node, only to a thief of its disk or to a clone.
 
+use std::path::PathBuf;
+
 use kiln_node_plan::layout::{BOOTSTRAP_KUBECONFIG, CLIENT_CERTIFICATE, CREDENTIAL, GENERATIONS};
 
 use crate::identity::join::has_token;
@@ -12,14 +14,23 @@ pub fn remove(root: &Root) -> Result<bool, crate::os::Error> {
     if !has_certificate(root)? {
         return Ok(false);
     }
+    for path in find(root)? {
+        root.remove(&path, Durability::Now)?;
+    }
+    Ok(true)
+}
+
+/// The files with tokens that kilnd wrote into its generations.
+pub fn find(root: &Root) -> Result<Vec<PathBuf>, crate::os::Error> {
+    let mut found = Vec::new();
     for file in [CREDENTIAL, BOOTSTRAP_KUBECONFIG] {
         for path in root.glob(&format!("{GENERATIONS}/*/{file}"))? {
             if root.kind(&path)? == Some(FileKind::File) && has_token(&String::from_utf8_lossy(&root.read(&path)?)) {
-                root.remove(&path, Durability::Now)?;
+                found.push(path);
             }
         }
     }
-    Ok(true)
+    Ok(found)
 }
 
 fn has_certificate(root: &Root) -> Result<bool, crate::os::Error> {

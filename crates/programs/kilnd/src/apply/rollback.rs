@@ -87,6 +87,17 @@ pub fn commit(node: &Node) -> Result<State, os::Error> {
     Ok(state)
 }
 
+/// Forgets that a document was rejected: the cluster assigned it again.
+pub fn clear_rejection(node: &Node, hash: &str) -> Result<(), os::Error> {
+    let _lock = Lock::wait(&node.root, LOCK)?;
+    let mut state = load_state(node)?;
+    if state.rejected.iter().any(|rejection| rejection.hash == hash) {
+        state.clear_rejection(hash);
+        store::save(&node.root, &state, Durability::Now)?;
+    }
+    Ok(())
+}
+
 /// Writes the state ahead, then switches.
 fn switch_to(
     node: &Node,

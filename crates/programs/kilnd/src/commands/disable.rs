@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use kiln_node_plan::layout::{ADOPTED, CURRENT, KUBELET_UNIT, LOCK, READY, RUNTIME_UNIT};
 use serde_json::json;
 
-use crate::apply;
+use crate::apply::{self, join_tokens};
 use crate::args::Output;
 use crate::commands::enable::links::{self, Link};
 use crate::commands::enable::{remove_link, remove_link_and_mask, systemd};
@@ -186,8 +186,22 @@ fn act(node: &Node, plan: &DisablePlan) -> Result<(), DisableError> {
         let restored = node.log.step("restore the files from before kiln", || apply::restore_original(node));
         restored.map_err(DisableError::NotRestored)?;
     }
+    remove_tokens(node)?;
     root.remove_aliases()?;
     root.remove(ADOPTED, Durability::Now)?;
+    Ok(())
+}
+
+/// Removes the join tokens of a node that has joined. `kilnd watch` does so once a generation is committed, and does not run any more. After the
+/// files were restored, because that reads the generation in force.
+fn remove_tokens(node: &Node) -> Result<(), os::Error> {
+    if !join_tokens::remove(&node.root)? {
+        for path in join_tokens::find(&node.root)? {
+            let path = path.display();
+            node.log
+                .warn(format!("`{path}` has a join token, and the kubelet has not joined yet: delete it when it has"));
+        }
+    }
     Ok(())
 }
 

@@ -27,7 +27,9 @@ use crate::args::Output;
 use crate::log::{error_chain, error_hints, error_line};
 use crate::node::Node;
 use crate::os::host_network_pods;
-use crate::status::{Outcome, PodBlocks, Status, short};
+use crate::sources::VmId;
+use crate::status::{FollowedNodeState, Outcome, PodBlocks, Status, short};
+use crate::watch::NodeStateMemory;
 use crate::{boot, provisioning, sources};
 
 /// Success, or nothing to do.
@@ -192,8 +194,16 @@ pub fn status(node: &Node, output: Output) -> CommandResult {
         },
         None => now,
     };
-    let status = Status { pod_blocks: pod_blocks(node), ..status };
+    let status = Status { node_state: followed_node_state(node), pod_blocks: pod_blocks(node), ..status };
     CommandResult::new(DONE, output, &status)
+}
+
+/// The NodeState that `kilnd watch` follows on this machine.
+fn followed_node_state(node: &Node) -> Option<FollowedNodeState> {
+    let machine = sources::vm_id(&node.endpoints).ok();
+    let memory = NodeStateMemory::load(node, machine.as_ref().map(VmId::as_str));
+    let failure = memory.failure().map(str::to_owned);
+    Some(FollowedNodeState { name: memory.name?, desired: memory.desired, failure })
 }
 
 /// What pods cannot reach in the generation in force; none if nothing is blocked.

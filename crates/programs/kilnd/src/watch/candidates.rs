@@ -12,6 +12,7 @@ use super::Watch;
 use super::condition::CandidateOutcome;
 use super::gates;
 use super::schedule::Timing;
+use super::trial::TrialStart;
 use crate::apply::candidate::Candidate;
 use crate::apply::{self, ApplyError, Consent};
 use crate::log::error_line;
@@ -24,9 +25,16 @@ const SOURCE: &str = "user data";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Watch<'_> {
-    /// Polls the source whose document can change while the machine runs.
+    /// Polls the source whose document can change while the machine runs. While the cluster assigns a document, that is the NodeState, which
+    /// is watched; a requested poll only reads the assigned document again.
     pub(super) fn poll(&mut self, now: Duration) {
         let requested = std::mem::take(&mut self.poll_requested);
+        if self.follower.is_assigned() {
+            if requested {
+                self.follower.read_again(now);
+            }
+            return;
+        }
         let rules = Rules { deadline: TIMEOUT, ..Rules::IMDS };
         let bytes = match self.imds.user_data(rules, &self.node.wait) {
             Ok(bytes) => {
@@ -56,7 +64,7 @@ impl Watch<'_> {
     }
 
     /// Rejects a document. The generation in force stays.
-    fn reject(&mut self, now: Duration, is_new: bool, why: &str) {
+    pub(super) fn reject(&mut self, now: Duration, is_new: bool, why: &str) {
         self.drop_waiting();
         self.candidate_outcome = CandidateOutcome::Rejected(why.to_owned());
         if is_new {
@@ -66,33 +74,45 @@ impl Watch<'_> {
         self.schedule.sync_now(now);
     }
 
-    fn assess(&mut self, now: Duration, candidate: Candidate, requested: bool) {
+    /// Decides about a valid document. `requested` applies it without a delay.
+    pub(super) fn assess(&mut self, now: Duration, candidate: Candidate, requested: bool) {
         let number = candidate.config.metadata.generation;
         let (admission, transition) = match apply::plan(self.node, &candidate) {
             Ok(planned) => planned,
-            Err(error) => return self.reject(now, true, &error_line(&error)),
+            Err(error) => return self.refuse(now, &candidate, &error_line(&error)),
         };
         self.drop_waiting();
         self.candidate_outcome = CandidateOutcome::None;
         self.schedule.sync_now(now);
         match admission {
             Admission::InForce => {}
+            Admission::Outranked { by } if by > number && candidate.is_assigned => {
+                let why = format!(
+                    "generation {by} is in force, and this image requires signed documents, so generation {number} is too old"
+                );
+                self.refuse(now, &candidate, &why);
+            }
             Admission::Outranked { by } if by > number => {
                 self.node.log.info(&format!("ignoring generation {number}: generation {by} is in force"));
             }
             Admission::Outranked { .. } => {
                 let why = format!("another document with generation {number} is in force; raise `metadata.generation`");
-                self.reject(now, true, &why);
+                self.refuse(now, &candidate, &why);
             }
             Admission::Replayed { by } => {
                 let why = format!(
                     "generation {number} is older than the signed generation {by}, which this machine has accepted"
                 );
-                self.reject(now, true, &why);
+                self.refuse(now, &candidate, &why);
             }
             Admission::Rejected { reason } => {
                 let why = format!("generation {number} was already rejected ({reason})");
                 self.candidate_outcome = CandidateOutcome::Reverted(why);
+            }
+            Admission::Accept if candidate.is_assigned => {
+                if let Some(allowed) = self.admit_assigned(&candidate, &transition.plan) {
+                    self.schedule_apply(now, candidate, false, allowed);
+                }
             }
             Admission::Accept => {
                 let plan = &transition.plan;
@@ -125,9 +145,18 @@ impl Watch<'_> {
         }
     }
 
+    /// Rejects a valid document, finally if the cluster assigned it.
+    fn refuse(&mut self, now: Duration, candidate: &Candidate, why: &str) {
+        self.reject(now, true, why);
+        if candidate.is_assigned {
+            self.note_failure(&candidate.hash, why);
+        }
+    }
+
     /// Whether the cluster allows exactly this document. A change that needs a new node is never allowed.
     fn is_allowed(&self, hash: &str, requests: &[Request]) -> bool {
-        self.allowed.as_deref() == Some(hash) && !requests.contains(&Request::Replace)
+        let is_allowed = self.allowed.as_deref() == Some(hash) || self.follower.allows(hash);
+        is_allowed && !requests.contains(&Request::Replace)
     }
 
     fn schedule_apply(&mut self, now: Duration, candidate: Candidate, spread: bool, allowed: bool) {
@@ -142,7 +171,7 @@ impl Watch<'_> {
     }
 
     /// Drops a candidate that waits for its delay or for the cluster.
-    fn drop_waiting(&mut self) {
+    pub(super) fn drop_waiting(&mut self) {
         self.waiting = None;
         self.schedule.cancel_apply();
         if self.stored.requests.act.take().is_some() {
@@ -176,6 +205,9 @@ impl Watch<'_> {
                         self.save_requests();
                     }
                 }
+                if applied.outcome == Outcome::Applied {
+                    TrialStart::forget(self.node);
+                }
                 if let Some(generation) = applied.generation {
                     self.follow_state(&applied.state, self.node.wait.now());
                     self.record_requests(&generation);
@@ -187,6 +219,7 @@ impl Watch<'_> {
                 // Another process is changing the node. Its result decides whether this candidate is still wanted.
                 self.last_polled = None;
                 self.schedule.poll_at(now + TIMEOUT);
+                self.follower.read_again(now + TIMEOUT);
             }
             Err(error) => {
                 let causes = error_line(&error);
@@ -199,6 +232,9 @@ impl Watch<'_> {
                     "KilnFailed",
                     &format!("generation {number} was not applied: {causes}"),
                 );
+                if candidate.is_assigned {
+                    self.note_failure(&candidate.hash, &causes);
+                }
                 self.report(Outcome::Failed, Some(&causes));
             }
         }

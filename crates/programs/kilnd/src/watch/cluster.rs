@@ -62,6 +62,11 @@ impl Cluster {
         self.client.as_ref().map(|(_, client)| client)
     }
 
+    /// The API server and the name of the node, if they are known.
+    pub(super) fn target(&self) -> Option<(&Target, &str)> {
+        self.client.as_ref().map(|(target, client)| (target, client.name()))
+    }
+
     /// Queues an event. It is posted when the API server can be reached.
     pub(super) fn queue_event(&mut self, severity: Severity, reason: &str, message: &str) {
         if self.events.len() == QUEUED {

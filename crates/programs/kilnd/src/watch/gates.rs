@@ -44,6 +44,19 @@ pub(super) struct ClusterView<'c> {
     pub(super) was_ready: Option<bool>,
     /// Whether the API server has answered since the change.
     pub(super) has_answered: bool,
+    /// Whether the change [can cut the node off](can_cut_off).
+    pub(super) can_cut_off: bool,
+}
+
+/// Whether a change can keep this node from reaching its API server. The kubelet and the runtime do not transport kilnd's requests.
+pub(super) fn can_cut_off(before: &NodeConfig, after: &NodeConfig) -> bool {
+    let (before, after) = (&before.spec, &after.spec);
+    before.cluster != after.cluster
+        || before.network != after.network
+        || before.os != after.os
+        || before.platform != after.platform
+        || before.files != after.files
+        || before.units != after.units
 }
 
 /// Checks all gates of a document, and the kubelet's process.
@@ -126,14 +139,14 @@ fn is_active(node: &Node, unit: &str) -> GateResult {
 }
 
 /// The gate `nodeReady`. It fails only for a reason that the document can have caused. An API server that cannot be reached fails it if that
-/// of the previous document can be, or if it answered until the change and never since: an outage hardly begins in that very moment on many
-/// nodes. A node that was not Ready before the change may still be not Ready.
+/// of the previous document can be, or if it answered until a change that can cut the node off, and never since: an outage hardly begins in
+/// that very moment. A node that was not Ready before the change may still be not Ready.
 fn node_ready(cluster: ClusterView<'_>, heartbeat: &mut Heartbeat) -> GateResult {
     match is_ready(cluster.client, heartbeat) {
         GateResult::Unknown(why) if cluster.previous.is_some_and(|client| client.node().is_ok()) => {
             GateResult::Failed(format!("{why}; the API server of the previous document can be reached"))
         }
-        GateResult::Unknown(why) if cluster.was_ready.is_some() && !cluster.has_answered => {
+        GateResult::Unknown(why) if cluster.can_cut_off && cluster.was_ready.is_some() && !cluster.has_answered => {
             GateResult::Failed(format!("{why}; it answered until the change"))
         }
         GateResult::Failed(why) if cluster.was_ready == Some(false) => {
@@ -185,6 +198,43 @@ mod tests {
             (json!({"healthzBindAddress": "fe80::1"}), "http://[fe80::1]:10248/healthz"),
         ] {
             assert_eq!(healthz(&config(configuration)), url);
+        }
+    }
+
+    #[test]
+    fn only_changes_of_the_cluster_the_machine_and_its_files_can_cut_a_node_off() {
+        let before = config(json!({"maxPods": 30}));
+        let mut after = config(json!({"maxPods": 40}));
+        after.metadata.generation = 2;
+        after.spec.health.within_seconds = 60;
+        after.spec.runtime.sandbox_image = "pause:1".to_owned();
+        assert!(!can_cut_off(&before, &after));
+        let changes: [fn(&mut NodeConfig); 6] = [
+            |config| config.spec.cluster.endpoint = "https://other".to_owned(),
+            |config| config.spec.network.plugin = "bridge".to_owned(),
+            |config| config.spec.os.kernel_arguments = vec!["quiet".to_owned()],
+            |config| config.spec.platform.report_ready = Some(true),
+            |config| config.spec.files = vec![Default::default()],
+            |config| config.spec.units = vec![Default::default()],
+        ];
+        for change in changes {
+            let mut changed = after.clone();
+            change(&mut changed);
+            assert!(can_cut_off(&before, &changed));
+        }
+    }
+
+    #[test]
+    fn api_server_that_is_away_since_the_change_fails_only_a_change_that_can_cut_the_node_off() {
+        let view = |was_ready, has_answered, can_cut_off| {
+            let cluster = ClusterView { was_ready, has_answered, can_cut_off, ..ClusterView::default() };
+            node_ready(cluster, &mut Heartbeat::default())
+        };
+        assert!(matches!(view(Some(true), false, true), GateResult::Failed(_)));
+        for (was_ready, has_answered, can_cut_off) in
+            [(Some(true), false, false), (Some(true), true, true), (None, false, true)]
+        {
+            assert!(matches!(view(was_ready, has_answered, can_cut_off), GateResult::Unknown(_)));
         }
     }
 

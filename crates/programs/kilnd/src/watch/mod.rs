@@ -1,8 +1,8 @@
 //! `kilnd watch`: commits or reverts the generation on trial, polls for new documents, executes deferred steps, and keeps the Node object up
 //! to date.
 //!
-//! [`schedule`] decides which task is due; one loop executes them: [`gates`] checks the health of a trial, [`candidates`] handles documents,
-//! [`cluster`] writes the [`condition`] and the [`requests`]. The loop wakes by time and by [`signals`]. Everything that matters is on disk, so
+//! [`schedule`] decides which task is due; one loop executes them: [`gates`] and [`verdict`] end a trial, [`candidates`] handles documents,
+//! [`cluster`] writes the [`condition`] and the [`requests`], and [`node_state`] follows the NodeState of the node. The loop wakes by time and by [`signals`]. Everything that matters is on disk, so
 //! kilnd can be restarted at any time.
 
 mod candidates;
@@ -10,14 +10,16 @@ mod cloud_init;
 mod cluster;
 mod condition;
 mod gates;
+mod node_state;
 mod progress;
 mod proxy;
 mod requests;
 mod schedule;
 pub(crate) mod signals;
 mod trial;
+mod verdict;
 
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use crate::apiserver::Severity;
@@ -25,25 +27,22 @@ use crate::os::notify::notify;
 use crate::os::{Durability, Lock};
 use crate::sources::{Imds, VmId, Wait as _};
 use kiln_node_config::NodeConfig;
-use kiln_node_config::spec::GateKind;
 use kiln_node_plan::DesiredFile;
 use kiln_node_plan::layout::LOCK;
 use kiln_node_plan::{Desired, Generation, Observed, Plan, Request, State};
 
 use crate::apply::candidate::Candidate;
-use crate::apply::rollback;
 use crate::apply::{deferred, join_tokens, services, store};
 use crate::apply::{load_state, switch_to};
 use crate::boot::kind::BootKind;
-use crate::commands::check_image;
 use crate::node::Node;
-use crate::provisioning;
 use crate::status::{Outcome, Status};
 use cloud_init::CloudInit;
 use cluster::{CHECK, Cluster};
 use condition::{CandidateOutcome, condition};
-use gates::{ClusterView, Heartbeat};
-use progress::{GateResult, TrialProgress};
+use gates::Heartbeat;
+use node_state::Follower;
+pub(crate) use node_state::Memory as NodeStateMemory;
 use requests::Requests;
 use schedule::{Schedule, Task, Timing};
 use signals::Wake;
@@ -58,9 +57,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 /// Pause before failed deferred work is tried again. A person usually has to fix the cause.
 const RETRY: Duration = Duration::from_mins(1);
-/// How long gates fail before the image is checked. A kubelet that works passes in less.
-const IMAGE_CHECK: Duration = Duration::from_secs(45);
-
 /// The content of [`REQUESTS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -115,19 +111,20 @@ struct Watch<'n> {
     /// Whether missing host keys were generated.
     has_host_keys: bool,
     last_poll_error: Option<String>,
+    follower: Follower,
 }
 
 /// Runs until systemd stops the service.
 pub fn run(node: &Node) -> std::io::Result<()> {
-    let wakes = signals::listen()?;
+    let (sender, wakes) = signals::listen()?;
     let machine = crate::sources::vm_id(&node.endpoints).ok();
-    let mut watch = Watch::new(node, machine.as_ref());
+    let mut watch = Watch::new(node, machine.as_ref(), sender);
     // Fails outside systemd.
     let _ = notify("READY=1");
     loop {
         let now = node.wait.now();
         let sleep = match watch.run_due(now) {
-            Ok(()) => watch.schedule.next_wake().saturating_sub(node.wait.now()).min(LONGEST_SLEEP),
+            Ok(()) => watch.schedule.next_wake().saturating_sub(node.wait.now()).min(watch.longest_sleep()),
             Err(error) => {
                 node.log.error(&format!("cannot read the state: {error}"));
                 LONGEST_SLEEP
@@ -140,6 +137,7 @@ pub fn run(node: &Node) -> std::io::Result<()> {
                 watch.poll_requested = true;
                 watch.schedule.poll_at(node.wait.now());
             }
+            Ok(Wake::NodeState(number, news)) => watch.hear(number, news, node.wait.now()),
             Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => {
                 let _ = notify("STOPPING=1");
                 return Ok(());
@@ -150,7 +148,7 @@ pub fn run(node: &Node) -> std::io::Result<()> {
 }
 
 impl<'n> Watch<'n> {
-    fn new(node: &'n Node, machine: Option<&VmId>) -> Self {
+    fn new(node: &'n Node, machine: Option<&VmId>, sender: Sender<Wake>) -> Self {
         let seed = machine.map_or(0, VmId::number);
         let mut watch = Self {
             node,
@@ -167,7 +165,7 @@ impl<'n> Watch<'n> {
             ignored_consent: None,
             was_ready: None,
             heartbeat: Heartbeat::default(),
-            trial: None,
+            trial: TrialStart::recorded(node),
             overdue: None,
             finished: None,
             finish_at: Duration::ZERO,
@@ -178,6 +176,7 @@ impl<'n> Watch<'n> {
             has_checked_image: false,
             has_host_keys: false,
             last_poll_error: None,
+            follower: Follower::new(node, sender, machine.map(VmId::as_str)),
         };
         watch.stored.requests.note_boot(&node.boot_id());
         watch
@@ -187,6 +186,8 @@ impl<'n> Watch<'n> {
     fn run_due(&mut self, now: Duration) -> Result<(), crate::os::Error> {
         let state = load_state(self.node)?;
         self.follow_state(&state, now);
+        self.listen_to_node_state();
+        self.follow_node_state(&state, now);
         let timing = self.in_force.as_ref().map_or_else(Timing::default, |(_, config)| Timing::from_config(config));
         for task in self.schedule.due(now, timing) {
             match task {
@@ -196,14 +197,19 @@ impl<'n> Watch<'n> {
                 Task::Apply => self.apply(now),
             }
         }
+        self.report_node_state(self.node.wait.now());
         Ok(())
+    }
+
+    fn longest_sleep(&self) -> Duration {
+        if self.follower.is_following() { node_state::LONGEST_SLEEP } else { LONGEST_SLEEP }
     }
 
     /// Follows the generation in force, which another process may have changed.
     fn follow_state(&mut self, state: &State, now: Duration) {
         match state.trial.as_ref().map(|trial| trial.generation.hash.clone()) {
             None => {
-                self.trial = None;
+                self.forget_trial();
                 self.schedule.set_trial(None);
                 self.cluster.set_previous(self.node, None);
             }
@@ -227,6 +233,12 @@ impl<'n> Watch<'n> {
         }
         if state.trial.is_none() && self.without_tokens.as_ref() != Some(&generation.folder) {
             self.remove_tokens(&generation.folder.clone());
+        }
+    }
+
+    fn forget_trial(&mut self) {
+        if self.trial.take().is_some() {
+            TrialStart::forget(self.node);
         }
     }
 
@@ -338,111 +350,6 @@ impl<'n> Watch<'n> {
         }
     }
 
-    fn check_gates(&mut self, now: Duration, timing: Timing) {
-        let Some((hash, config)) = self.in_force.clone() else { return };
-        let needs_cluster = gates::gates(&config).iter().any(|gate| gate.kind == GateKind::NodeReady);
-        if let Some(trial) = self.trial.as_mut().filter(|trial| needs_cluster && !trial.has_answered)
-            && gates::answers(self.cluster.client())
-        {
-            trial.set_answered(self.node);
-        }
-        let cluster = ClusterView {
-            client: self.cluster.client(),
-            previous: self.cluster.previous(),
-            was_ready: self.trial.as_ref().and_then(|trial| trial.was_ready),
-            has_answered: self.trial.as_ref().is_some_and(|trial| trial.has_answered),
-        };
-        let can_revert = load_state(self.node).is_ok_and(|state| state.committed.is_some());
-        let checked = gates::check(self.node, &config, cluster, &mut self.heartbeat, can_revert);
-        let progress = self.schedule.evaluate(now, timing, &checked);
-        if let (Some(trial), Some((_, since))) = (&mut self.trial, self.schedule.trial_since()) {
-            trial.set_since(self.node, since);
-        }
-        match progress {
-            TrialProgress::Running => {
-                self.check_image(now, &checked.gates);
-                if let Some(why) = &mut self.overdue {
-                    *why = failed_gates(&checked.gates);
-                }
-            }
-            TrialProgress::Passed => self.commit(now, &hash),
-            TrialProgress::Failed(reason) => self.revert(now, &hash, &reason),
-        }
-    }
-
-    /// Checks the image once if the gates keep failing: a unit that systemd skips, or a drop-in that wins, fails without a word. A blocker is
-    /// shown on the console.
-    fn check_image(&mut self, now: Duration, results: &[(String, GateResult)]) {
-        if results.iter().all(|(_, result)| *result == GateResult::Passed) {
-            return;
-        }
-        let since = *self.failing_since.get_or_insert(now);
-        if self.has_checked_image || now.saturating_sub(since) < IMAGE_CHECK {
-            return;
-        }
-        self.has_checked_image = true;
-        if let Some(problem) = check_image::report(self.node).sentence().filter(|_| self.node.root.is_host()) {
-            provisioning::show(self.node, &format!("the node is not healthy ({}); {problem}", failed_gates(results)));
-        }
-    }
-
-    fn commit(&mut self, now: Duration, hash: &str) {
-        self.schedule.sync_now(now);
-        if !self.is_on_trial(hash) {
-            return;
-        }
-        match rollback::commit(self.node) {
-            Ok(state) => {
-                self.overdue = None;
-                let number = state.in_force().map_or(0, |generation| generation.number);
-                self.announce(Severity::Normal, "KilnCommitted", &format!("generation {number} is committed"));
-                self.report(Outcome::Verified, None);
-            }
-            // The state still has the trial, so the next check tries again.
-            Err(error) => self.node.log.error(&format!("cannot commit the trial: {error}")),
-        }
-    }
-
-    fn revert(&mut self, now: Duration, hash: &str, reason: &str) {
-        self.schedule.sync_now(now);
-        if !self.is_on_trial(hash) {
-            return;
-        }
-        match rollback::revert(self.node, reason) {
-            Ok(Some(done)) => {
-                let number = done.from.map_or(0, |generation| generation.number);
-                self.candidate_outcome =
-                    CandidateOutcome::Reverted(format!("generation {number} was reverted {reason}"));
-                let line = format!(
-                    "generation {number} was reverted {reason}; generation {} is in force again",
-                    done.to.number
-                );
-                self.announce(Severity::Warning, "KilnReverted", &line);
-                self.finished = Some(done.to.folder);
-                self.report(Outcome::Reverted, Some(reason));
-            }
-            Ok(None) => {
-                self.schedule.mark_overdue();
-                self.overdue = Some(reason.to_owned());
-                let line = format!("not healthy {reason}; no earlier generation exists");
-                self.announce(Severity::Warning, "KilnUnhealthy", &line);
-                self.report(Outcome::Failed, Some(reason));
-            }
-            Err(error) => {
-                let causes = crate::log::error_line(&error);
-                self.candidate_outcome = CandidateOutcome::Failed(format!("the revert failed: {causes}"));
-                self.announce(Severity::Warning, "KilnStuck", &format!("{reason}; the revert failed: {causes}"));
-                self.report(Outcome::Failed, Some(&causes));
-            }
-        }
-    }
-
-    /// Whether this generation is still on trial. Another one may have been applied while the gates were checked.
-    fn is_on_trial(&self, hash: &str) -> bool {
-        let state = load_state(self.node);
-        state.is_ok_and(|state| state.trial.is_some_and(|trial| trial.generation.hash == hash))
-    }
-
     /// Updates the Node object and reads the annotations of the cluster.
     fn sync_node(&mut self, now: Duration) {
         self.report_ready();
@@ -457,6 +364,7 @@ impl<'n> Watch<'n> {
             self.save_requests();
         }
         let Some(object) = object else { return };
+        self.note_boot_times(&object);
         let annotation = object.annotations.get(cluster::ALLOW);
         let allowed = annotation.and_then(|value| cluster::allowed_hash(value));
         if let Some(value) = annotation.filter(|_| allowed.is_none())
@@ -511,12 +419,4 @@ fn stored_requests(node: &Node, machine: Option<&str>) -> StoredRequests {
         return written;
     }
     StoredRequests { machine: machine.map(str::to_owned), ..StoredRequests::default() }
-}
-
-fn failed_gates(results: &[(String, GateResult)]) -> String {
-    let failed = results.iter().filter_map(|(name, result)| match result {
-        GateResult::Passed => None,
-        GateResult::Failed(why) | GateResult::Unknown(why) => Some(format!("{name}: {why}")),
-    });
-    failed.collect::<Vec<_>>().join("; ")
 }

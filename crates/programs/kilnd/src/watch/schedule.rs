@@ -108,6 +108,11 @@ impl Schedule {
         }
     }
 
+    /// The number that distinguishes this machine from others.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The tasks that are due. Recurring tasks are scheduled again.
     pub(super) fn due(&mut self, now: Duration, timing: Timing) -> Vec<Task> {
         let mut tasks = Vec::new();

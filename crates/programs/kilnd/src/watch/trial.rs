@@ -28,16 +28,27 @@ pub(super) struct TrialStart {
 }
 
 impl TrialStart {
+    /// The start of the last trial, which may have ended while kilnd did not run.
+    pub(super) fn recorded(node: &Node) -> Option<Self> {
+        let read = node.root.read_if_exists(FILE).ok().flatten();
+        read.and_then(|bytes| serde_json::from_slice(&bytes).ok())
+    }
+
     /// The recorded start of the trial of a document. If there is none, the trial starts now and is recorded.
     pub(super) fn load(node: &Node, hash: &str, now: Duration, was_ready: Option<bool>) -> Self {
-        let read = node.root.read_if_exists(FILE).ok().flatten();
-        let written: Option<Self> = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        if let Some(start) = written.filter(|start| start.hash == hash) {
+        if let Some(start) = Self::recorded(node).filter(|start| start.hash == hash) {
             return start;
         }
         let start = Self { hash: hash.to_owned(), milliseconds: milliseconds(now), was_ready, has_answered: false };
         start.save(node);
         start
+    }
+
+    /// Forgets the last trial: another one of the same document has its own time limit.
+    pub(super) fn forget(node: &Node) {
+        if let Err(error) = node.root.remove(FILE, Durability::Later) {
+            node.log.warn(format!("cannot remove the start of the last trial: {error}"));
+        }
     }
 
     /// Since when the time limit counts. Never in the future: the clock starts again with each boot.
@@ -98,6 +109,10 @@ mod tests {
         assert_eq!(since(root, "b", seconds(20)), seconds(20), "the clock was reset");
         std::fs::remove_dir_all(root.join("run")).expect("removed");
         assert_eq!(since(root, "b", seconds(150)), seconds(150));
+        TrialStart::forget(&node(root));
+        assert_eq!(since(root, "b", seconds(160)), seconds(160), "another trial of the same document");
+        TrialStart::forget(&node(root));
+        TrialStart::forget(&node(root));
     }
 
     #[test]

@@ -24,6 +24,19 @@ const SETTINGS: [&str; 6] = [
     "/proc/sys/vm/panic_on_oom",
 ];
 
+/// Copies the boot id. systemd-nspawn mounts a file over the host's and deletes it, so that it cannot be mounted again.
+const COPY_BOOT_ID: &str = "[Unit]
+DefaultDependencies=no
+Before=sysinit.target
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'cat /proc/sys/kernel/random/boot_id >/run/boot-id'
+";
+
+/// Shows `kilnd watch` the boot id of the machine. For `ProtectControlGroups=` systemd mounts a new `/proc` for the service, which has the host's
+/// boot id. On a real machine every `/proc` has the same one.
+const SHOW_BOOT_ID: &str = "[Service]\nBindReadOnlyPaths=/run/boot-id:/proc/sys/kernel/random/boot_id\n";
+
 /// The file of [`NETWORK`].
 pub(crate) const NETWORK_FILE: &str = "/etc/cni/net.d/10-none.conflist";
 
@@ -91,6 +104,13 @@ impl Cluster {
         let plane = Arc::clone(&self.plane);
         let applied = self.network.within(move || plane.apply(&object).map_err(std::io::Error::other));
         applied.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Uses the control plane inside the machine's network.
+    #[track_caller]
+    pub(crate) fn with_plane<T: Send>(&self, use_it: impl FnOnce(&ControlPlane) -> T + Send) -> T {
+        let plane = Arc::clone(&self.plane);
+        self.network.within(move || Ok(use_it(&plane))).unwrap_or_else(|error: std::io::Error| panic!("{error}"))
     }
 
     /// The Node object, if the node has registered.
@@ -171,6 +191,9 @@ pub(crate) fn node_document(plane: &ControlPlane, host_name: &str, generation: u
 pub(crate) fn real(name: &str) -> Blueprint {
     let service = "[Unit]\nDescription=kubelet\n[Service]\nExecStart=/usr/bin/kubelet\n";
     with_kubelet(Stage::kilnd(name), "/usr/bin/kubelet")
+        .file("/etc/systemd/system/copy-boot-id.service", COPY_BOOT_ID)
+        .wanted_by("sysinit.target", "copy-boot-id.service")
+        .file("/usr/lib/systemd/system/kiln-watch.service.d/40-boot-id.conf", SHOW_BOOT_ID)
         .file("/usr/lib/systemd/system/kubelet.service", service)
         .link("/usr/lib/systemd/system/multi-user.target.wants/kubelet.service", "../kubelet.service")
 }

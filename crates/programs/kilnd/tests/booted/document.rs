@@ -48,6 +48,16 @@ impl Document {
         self
     }
 
+    /// Removes the value at a path.
+    pub(crate) fn without(mut self, path: &str) -> Self {
+        if let Some((parent, name)) = path.rsplit_once('/')
+            && let Some(fields) = self.0.pointer_mut(parent).and_then(Value::as_object_mut)
+        {
+            fields.remove(name);
+        }
+        self
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }

@@ -11,7 +11,7 @@ use kiln_azure::{Azure, AzureOptions};
 use kiln_sim_azure::serve::{Listen, Sockets};
 use kiln_sim_azure::tls::Tls;
 use kiln_sim_azure::{Options, Sim, WorldSpec};
-use kiln_types::{Factory as _, Instance, PoolName, Secret};
+use kiln_types::{Factory as _, Instance, PoolName, Secret, SecretBytes};
 use tokio::runtime::Runtime;
 
 /// A name that is never resolved: the client calls the embedded Azure in its own process.
@@ -25,6 +25,7 @@ pub(crate) struct Embedded {
     runtime: Runtime,
     azure: Azure,
     pool: PoolName,
+    group: String,
     imds: String,
     wire: String,
 }
@@ -66,7 +67,8 @@ impl Embedded {
         let scope = Scope::new(&spec.subscription_id, &spec.resource_group).expect("a scope");
         let options = AzureOptions { cloud, credential, http, jitter: Jitter::none(), recorder: None };
         let pool = spec.pools[0].name.parse().expect("a name");
-        Self { runtime, azure: Azure::new(scope, options), pool, imds, wire }
+        let group = spec.resource_group.clone();
+        Self { runtime, azure: Azure::new(scope, options), pool, group, imds, wire }
     }
 
     /// Reads an instance through ARM.
@@ -78,7 +80,19 @@ impl Embedded {
     /// Changes an instance's user data through ARM.
     pub(crate) fn set_user_data(&self, number: u32, bytes: &[u8]) {
         let instance = self.instance(number);
-        self.runtime.block_on(self.azure.set_user_data(&self.pool, &instance, bytes)).expect("accepted by ARM");
+        let user_data = SecretBytes::new(bytes);
+        let set = self.azure.set_user_data(&self.pool, &instance.id, &instance.vm_id, &user_data);
+        assert!(self.runtime.block_on(set).expect("accepted by ARM"), "another machine");
+    }
+
+    /// The resource group of the pool.
+    pub(crate) fn resource_group(&self) -> String {
+        self.group.clone()
+    }
+
+    /// The client, and the pool of the instances.
+    pub(crate) fn factory(&self) -> (&Runtime, &Azure, &PoolName) {
+        (&self.runtime, &self.azure, &self.pool)
     }
 
     /// The base URL of an instance's metadata service.

@@ -1,7 +1,11 @@
 //! A node whose root is a folder: a Node object on a real API server, an instance of the embedded Azure, a fake kubelet, and `kilnd watch`
 //! as a process.
 
+#![expect(dead_code, reason = "each test uses a part of this module")]
+
 mod azure;
+pub(crate) mod fleet;
+pub(crate) mod operator;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -28,13 +32,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A node under `kilnd watch`.
 pub(crate) struct Watched {
-    plane: &'static ControlPlane,
+    pub(crate) plane: &'static ControlPlane,
     pub(crate) name: String,
     pub(crate) instance: u32,
     /// The API server in documents.
     server: String,
     root: tempfile::TempDir,
-    client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     kubelet: Kubelet,
     watch: Option<Child>,
 }
@@ -50,7 +54,11 @@ struct Kubelet {
 impl Watched {
     /// Creates a node for this instance, without a generation in force.
     pub(crate) fn new(prefix: &str, instance: u32) -> Self {
-        let plane = reachable();
+        Self::on(reachable(), prefix, instance)
+    }
+
+    /// The same in the cluster of another control plane.
+    pub(crate) fn on(plane: &'static ControlPlane, prefix: &str, instance: u32) -> Self {
         let name = unique(prefix);
         plane.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})).expect("a node");
         let root = tempfile::tempdir().expect("a folder");
@@ -117,6 +125,23 @@ impl Watched {
         rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("sent");
     }
 
+    /// Terminates `kilnd watch` and returns whether it ended within this time. Otherwise it is killed.
+    pub(crate) fn stop_within(&mut self, limit: Duration) -> bool {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let mut child = self.watch.take().expect("a running watch");
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("sent");
+        for _ in 0..limit.as_millis() / PAUSE.as_millis() {
+            if child.try_wait().expect("a child").is_some() {
+                return true;
+            }
+            thread::sleep(PAUSE);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        false
+    }
+
     /// Terminates `kilnd watch` and waits for its end.
     pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.watch.take() {
@@ -148,6 +173,16 @@ impl Watched {
     /// Whether the fake kubelet updates the Ready condition while it is healthy.
     pub(crate) fn set_kubelet_heartbeats(&self, sent: bool) {
         self.kubelet.heartbeats.store(sent, Ordering::SeqCst);
+    }
+
+    /// The output of `kilnd status`.
+    pub(crate) fn status(&self) -> String {
+        String::from_utf8(self.kilnd().arg("status").output().expect("kilnd").stdout).expect("text")
+    }
+
+    /// Writes a file of the node.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        write(&self.root.path().join(path), text);
     }
 
     fn kilnd(&self) -> Command {
@@ -296,7 +331,7 @@ impl Drop for Watched {
 }
 
 /// The shared API server, reachable from the private network of kilnd.
-fn reachable() -> &'static ControlPlane {
+pub(crate) fn reachable() -> &'static ControlPlane {
     static PLANE: OnceLock<&ControlPlane> = OnceLock::new();
     PLANE.get_or_init(|| {
         let plane = shared();

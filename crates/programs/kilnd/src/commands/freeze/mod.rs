@@ -128,7 +128,7 @@ impl Freezer {
         let mounts = mounts(node)?;
         let socket = node.systemd.as_ref().ok_or(FreezeError::NoTimer)?;
         let ready = ready_port.map(bind).transpose()?;
-        let signals = signals::listen().map_err(io_error("listen for signals"))?;
+        let (_, signals) = signals::listen().map_err(io_error("listen for signals"))?;
         let sysrq = OpenOptions::new().write(true).open("/proc/sysrq-trigger").ok();
         let mut systemd = Systemd::new(socket, SYSTEMD_TIMEOUT);
         // Connects now: below the root folder the socket has another path.
@@ -198,7 +198,7 @@ impl Freezer {
             let left = (began + self.window).saturating_sub(clock::boot_time());
             match self.signals.recv_timeout(left) {
                 Ok(Wake::Stop) => return true,
-                Ok(Wake::Poll) => {}
+                Ok(Wake::Poll | Wake::NodeState(..)) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
             }
         }

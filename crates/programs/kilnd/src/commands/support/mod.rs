@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use kiln_boot_analysis::capture::UNIT_PROPERTIES;
 use kiln_node_plan::check_image::UnitFile;
 use kiln_node_plan::layout::{
-    ANCESTRY, BOOT, CURRENT, DOCUMENT, IMAGE, KUBELET_CONFIG, KUBELET_ENV, KUBELET_UNIT, MANIFEST, REGISTER_ENV,
-    RUNTIME_CONFIG, RUNTIME_ENV, RUNTIME_UNIT, SETTINGS, STATE, STATUS,
+    ANCESTRY, BOOT, CURRENT, DOCUMENT, IMAGE, KUBELET_CONFIG, KUBELET_ENV, KUBELET_UNIT, MANIFEST, NODE_STATE,
+    REGISTER_ENV, RUNTIME_CONFIG, RUNTIME_ENV, RUNTIME_UNIT, SETTINGS, STATE, STATUS,
 };
 use serde_json::{Value, json};
 
@@ -50,12 +50,13 @@ const UNITS: [&str; 7] = [
     RUNTIME_UNIT,
 ];
 /// Files of kilnd without secrets: name in the tar file, and path.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("status.json", STATUS),
     ("state.json", STATE),
     ("boot.json", BOOT),
     ("failure.json", "/run/kiln/failure.json"),
     ("requests.json", "/var/lib/kiln/requests.json"),
+    ("node-state.json", NODE_STATE),
     ("ancestry.log", ANCESTRY),
     ("settings.json", SETTINGS),
     ("image.json", IMAGE),

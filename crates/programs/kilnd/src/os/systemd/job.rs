@@ -8,6 +8,9 @@ use zbus::OwnedObjectPath;
 use super::{Systemd, UNIT, UnitState, is_closed};
 use crate::os::{Error, clock};
 
+/// The target that reboots the machine.
+const REBOOT: &str = "reboot.target";
+
 /// The result of starting, restarting or reloading a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobOutcome {
@@ -79,6 +82,11 @@ impl Systemd {
     pub fn restart_no_wait(&mut self, unit: &str) -> Result<(), Error> {
         self.reset_failed(unit)?;
         self.call_manager("RestartUnit", unit, &(unit, "replace")).map(drop)
+    }
+
+    /// Reboots the machine as `systemctl reboot` does: all services are stopped first. Does not wait.
+    pub fn reboot(&mut self) -> Result<(), Error> {
+        self.call_manager("StartUnit", REBOOT, &(REBOOT, "replace-irreversibly")).map(drop)
     }
 
     /// Resets failures and the start counter: systemd refuses more than five starts within ten seconds, and kilnd's count too.

@@ -24,7 +24,8 @@ pub const SOCKET: &str = "/run/systemd/private";
 
 const ROOT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
-const UNIT: &str = "org.freedesktop.systemd1.Unit";
+/// The interface of all units.
+pub const UNIT: &str = "org.freedesktop.systemd1.Unit";
 /// The interface of services.
 pub const SERVICE: &str = "org.freedesktop.systemd1.Service";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
@@ -125,6 +126,12 @@ impl Systemd {
         self.property(&path, interface, property, unit)
     }
 
+    /// A property of systemd itself.
+    pub fn manager_property<T: TryFrom<OwnedVariant>>(&mut self, property: &str) -> Result<T, Error> {
+        let message = self.call(ROOT, PROPERTIES, "Get", "", &(MANAGER, property))?;
+        self.variant(message, property)
+    }
+
     /// The names of all loaded units with their active states.
     pub fn units(&mut self) -> Result<Vec<(String, String)>, Error> {
         type Row = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
@@ -160,6 +167,10 @@ impl Systemd {
         unit: &str,
     ) -> Result<T, Error> {
         let message = self.call(path.as_str(), PROPERTIES, "Get", unit, &(interface, property))?;
+        self.variant(message, property)
+    }
+
+    fn variant<T: TryFrom<OwnedVariant>>(&self, message: Message, property: &str) -> Result<T, Error> {
         let value: OwnedVariant = message.get().map_err(|source| self.unreachable(source))?;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("`{property}` has an unexpected type"));
         T::try_from(value).map_err(|_| self.unreachable(wrong()))
