@@ -10,11 +10,15 @@ mod demo;
 #[cfg(test)]
 mod examples;
 mod failure;
+mod fleet;
+mod freeze;
 mod launch;
 mod local;
 mod man;
 mod node;
+mod operator;
 mod prototype;
+mod rollout;
 mod sim;
 mod stop;
 
@@ -64,17 +68,23 @@ enum Command {
     Boot(boot::BootCommand),
     /// Render the configuration of a node and show where each value comes from
     Bootstrap(bootstrap::Bootstrap),
-    /// Watch a prototype run in a simulated Azure
+    /// Watch a prototype run, or rollouts over a fleet, in a simulated Azure
     Demo(demo::Demo),
+    /// Stop all rollouts, or those of some pools
+    Freeze(Box<freeze::FreezeCommand>),
     /// Create single machines, and clean up after interrupted creations
     Launch(Box<launch::Launch>),
     /// Run pools of real machines on this host, without a cloud
     #[command(subcommand, arg_required_else_help = true, after_help = LOCAL)]
     Local(Box<local::Local>),
-    /// Check an image for what keeps its machines from becoming nodes
-    Node(node::NodeCommand),
+    /// Show and compare the nodes of the fleet, and check images
+    Node(Box<node::NodeCommand>),
+    /// Carry out rollouts: run the controllers of the fleet
+    Operator(operator::Operator),
     /// Create all new nodes of a pool from the image of one node
     Prototype(Box<prototype::Prototype>),
+    /// Change the nodes of pools in waves, and go back
+    Rollout(Box<rollout::RolloutCommand>),
     /// Serve an embedded Azure for experiments and tests
     #[command(subcommand, arg_required_else_help = true, after_help = sim::EXAMPLES)]
     Sim(Box<sim::Sim>),
@@ -89,10 +99,13 @@ fn main() -> ExitCode {
         Command::Boot(command) => boot::run(&command),
         Command::Bootstrap(command) => bootstrap::run(&command, &now),
         Command::Demo(command) => demo::run(&command, now()),
+        Command::Freeze(command) => freeze::run(&command, &now),
         Command::Launch(command) => launch::run(&command, &now),
         Command::Local(command) => local::run(&command, &now),
-        Command::Node(command) => node::run(&command),
+        Command::Node(command) => node::run(&command, &now),
+        Command::Operator(command) => operator::run(&command, &now),
         Command::Prototype(command) => prototype::run(&command, &now),
+        Command::Rollout(command) => rollout::run(&command, &now),
         Command::Sim(command) => sim::run(&command, &now),
         Command::Completions(command) => completions::run(&command),
         Command::Man(command) => man::run(&command),

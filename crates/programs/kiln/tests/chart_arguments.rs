@@ -4,8 +4,12 @@
 //! Most of these commands fail there, because the donor of the golden file does not exist: what counts is that they reach the cloud or
 //! the cluster, and that none of them is a usage error.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use testkit::{Finished, Kiln, SimProcess, run};
 
@@ -19,7 +23,7 @@ fn arguments(rendered: &str) -> Vec<String> {
     items.map(|item| item.trim_matches(['"', '\'']).to_owned()).collect()
 }
 
-fn run_in_pod(sim: &SimProcess, token_file: &Path, arguments: &[&str]) -> Finished {
+fn in_pod(sim: &SimProcess, token_file: &Path, arguments: &[&str]) -> Command {
     let mut command = Kiln::at(env!("CARGO_BIN_EXE_kiln")).command(arguments);
     command.env("AZURE_FEDERATED_TOKEN_FILE", token_file).env("AZURE_CLIENT_ID", CLIENT);
     for (name, key) in [
@@ -33,7 +37,11 @@ fn run_in_pod(sim: &SimProcess, token_file: &Path, arguments: &[&str]) -> Finish
     ] {
         command.env(name, sim.key(key));
     }
-    run(command, Duration::from_mins(3))
+    command
+}
+
+fn run_in_pod(sim: &SimProcess, token_file: &Path, arguments: &[&str]) -> Finished {
+    run(in_pod(sim, token_file, arguments), Duration::from_mins(3))
 }
 
 #[test]
@@ -51,10 +59,15 @@ fn kiln_accepts_the_arguments_of_every_rendered_chart() {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         path.extension().is_some_and(|kind| kind == "yaml") && !name.contains(".values.")
     };
-    let mut count = 0;
+    let (mut count, mut operators) = (0, 0);
     for path in files.map(|entry| entry.path()).filter(is_rendered) {
         let arguments = arguments(&std::fs::read_to_string(&path).expect("a golden file"));
         let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        if arguments.first() == Some(&"operator") {
+            operators += 1;
+            assert_operator_runs(&sim, &token_file, &arguments);
+            continue;
+        }
         assert_eq!(arguments.first(), Some(&"prototype"), "{}", path.display());
         let finished = run_in_pod(&sim, &token_file, &arguments);
         assert!(matches!(finished.code, Some(0 | 1)), "{}: {finished}", path.display());
@@ -67,4 +80,23 @@ fn kiln_accepts_the_arguments_of_every_rendered_chart() {
         count += 1;
     }
     assert!(count >= 8, "only {count} golden files");
+    assert!(operators >= 1, "no golden file has the operator");
+}
+
+/// Runs the operator with the arguments of its pod until it listens, and ends it as the kubelet does.
+fn assert_operator_runs(sim: &SimProcess, token_file: &Path, arguments: &[&str]) {
+    // The port of the pod may be in use on this host.
+    let at = arguments.iter().position(|argument| *argument == "--listen").expect("an address") + 1;
+    let mut arguments = arguments.to_vec();
+    arguments[at] = "127.0.0.1:0";
+    let mut command = in_pod(sim, token_file, &arguments);
+    command.env("POD_NAME", "kiln-operator-0").stderr(Stdio::piped());
+    let mut child = command.spawn().expect("kiln runs");
+    let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines().map_while(Result::ok);
+    let listens = lines.by_ref().any(|line| line.contains("serving metrics and health on http://127.0.0.1:"));
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(id, Signal::TERM).expect("the signal is sent");
+    let rest: Vec<String> = lines.collect();
+    let status = child.wait().expect("kiln ends");
+    assert!(listens && status.code() == Some(0), "{status}: {rest:#?}");
 }

@@ -98,3 +98,39 @@ fn ctrl_c_leaves_nothing_behind() {
     assert_eq!(child.wait().expect("exit status").code(), Some(130));
     assert!(std::fs::read_dir(temp.path()).expect("the folder").next().is_none(), "files were left behind");
 }
+
+/// JSON result and report of one run of `kiln demo --fleet`, shared by the tests.
+fn fleet() -> &'static (Value, String) {
+    static FLEET: OnceLock<(Value, String)> = OnceLock::new();
+    FLEET.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let report = folder.path().join("report.html");
+        let mut command = kiln();
+        command.args(["demo", "--fleet", "--speed", "instant", "--output", "json", "--out"]).arg(&report);
+        let output = command.output().expect("kiln runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let outcome = serde_json::from_slice(&output.stdout).expect("only JSON on standard output");
+        (outcome, std::fs::read_to_string(report).expect("the report"))
+    })
+}
+
+#[test]
+fn good_rollout_reaches_forty_nodes_in_growing_waves() {
+    let (outcome, page) = fleet();
+    let good = &outcome["good"];
+    assert_eq!((&good["phase"], &good["updated"], &good["failed"]), (&"Complete".into(), &40.into(), &0.into()));
+    let sizes: Vec<i64> =
+        good["waves"].as_array().expect("waves").iter().map(|wave| wave["size"].as_i64().expect("a size")).collect();
+    assert_eq!(sizes[..3], [1, 3, 9], "{sizes:?}");
+    assert_eq!(sizes.iter().sum::<i64>(), 40, "{sizes:?}");
+    assert!(page.contains("wave 3: 9 nodes"), "{page}");
+}
+
+#[test]
+fn bad_rollout_stops_after_one_node_and_leaves_the_good_document_everywhere() {
+    let (outcome, _) = fleet();
+    let bad = &outcome["bad"];
+    assert_eq!((&bad["phase"], &bad["touched"], &bad["failed"]), (&"RolledBack".into(), &1.into(), &1.into()));
+    assert!(bad["failures"][0]["reason"].as_str().expect("a reason").contains("gate `kubelet` failed"), "{bad}");
+    assert_eq!((&outcome["nodesWithTheGoodDocument"], &outcome["cordonedNodes"]), (&40.into(), &0.into()));
+}

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 const MAX_SIZE: u64 = 16 << 20;
 
 /// Reads a file as UTF-8; `-` is standard input.
-pub(super) fn text(path: &Path) -> Result<String, Failure> {
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     let bytes = bytes(path)?;
     String::from_utf8(bytes)
         .map_err(|error| Failure::file(path, format_args!("byte {} is not UTF-8", error.utf8_error().valid_up_to())))

@@ -6,11 +6,11 @@ mod diff;
 mod drift;
 pub(crate) mod emit;
 mod explain;
-mod files;
+pub(crate) mod files;
 mod hash;
 mod render;
 mod settings;
-mod show;
+pub(crate) mod show;
 mod sign;
 pub(crate) mod sources;
 

@@ -11,7 +11,7 @@ const MAX_WIDTH: usize = 48;
 const START_WIDTH: usize = 16;
 
 /// Formats a table without borders.
-pub(super) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     for row in rows {
@@ -24,7 +24,7 @@ pub(super) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<I
 }
 
 /// Formats a value on one line, shortened if it is long.
-pub(super) fn short(value: &Value) -> String {
+pub(crate) fn short(value: &Value) -> String {
     shorten(&full(value))
 }
 

@@ -1,8 +1,9 @@
-//! `kiln demo`: a prototype run in a simulated Azure, in about a minute.
+//! `kiln demo`: a prototype run in a simulated Azure, or with `--fleet` two rollouts over forty nodes, in about a minute.
 //!
 //! [`story`] runs the operation in a simulated [`world`] and collects an [`outcome`]. [`narrator`] prints progress at a readable speed;
-//! [`report`] prints the result, and [`page`] renders it as HTML.
+//! [`report`] prints the result, and [`page`] renders it as HTML. [`fleet`] has the same parts for rollouts.
 
+mod fleet;
 mod narrator;
 mod outcome;
 mod page;
@@ -25,6 +26,8 @@ const EXAMPLES: &str = "Examples:
       A pool of ten nodes: one of them becomes the image of new nodes, and a bad image is caught by its canary.
   kiln demo --speed instant --output json
       The same without delays, for programs.
+  kiln demo --fleet
+      A pool of forty nodes: a good change reaches all of them in waves, and a bad one stops after one node and is reverted.
 
 Azure, the cluster and the nodes are simulated in this process, with a simulated clock. The demo contacts no other system
 and leaves nothing behind except the report.";
@@ -32,6 +35,9 @@ and leaves nothing behind except the report.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Demo {
+    /// Show rollouts over forty nodes instead of a prototype run
+    #[arg(long)]
+    fleet: bool,
     /// Playback speed: a factor from 0.01 to 1000, or `instant`
     #[arg(long, value_name = "FACTOR|instant", default_value = "1", value_parser = pace)]
     speed: Pace,
@@ -61,6 +67,14 @@ pub(crate) fn run(arguments: &Demo, now: Timestamp) -> Result<(), Failure> {
         .start_paused(true)
         .build()
         .map_err(|error| Failure::failed(format_args!("cannot start the async runtime: {error}")))?;
+    if arguments.fleet {
+        let outcome = runtime.block_on(fleet::play(now, arguments.speed))?;
+        let page = fleet::page(&outcome);
+        std::fs::write(&arguments.out, page).map_err(|error| Failure::file(&arguments.out, error))?;
+        answer::either(arguments.output, &outcome, fleet::text)?;
+        eprintln!("\nwrote the report to {}", arguments.out.display());
+        return Ok(());
+    }
     let outcome = runtime.block_on(story::play(now, arguments.speed))?;
     std::fs::write(&arguments.out, page::html(&outcome)).map_err(|error| Failure::file(&arguments.out, error))?;
     answer::either(arguments.output, &outcome, report::text)?;

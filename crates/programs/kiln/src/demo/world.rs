@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use crate::failure::Failure;
 
 const ENDPOINT: &str = "https://azure.localhost";
-const NAMESPACE: &str = "kiln-system";
+pub(super) const NAMESPACE: &str = "kiln-system";
 
 /// Interval of the simulated kubelets.
 const TURN: Duration = Duration::from_secs(1);
@@ -38,9 +38,10 @@ const MAX_TURNS: u32 = 3_600;
 pub(super) struct World {
     pub(super) sim: Sim,
     pub(super) cluster: Cluster,
+    pub(super) client: Client,
     pub(super) pool: PoolName,
     azure: Arc<Azure>,
-    clock: kiln_engine::Clock,
+    pub(super) clock: kiln_engine::Clock,
     runs: Arc<AtomicU32>,
     /// Set while nothing happens on any node.
     pub(super) quiet: Arc<AtomicBool>,
@@ -49,7 +50,11 @@ pub(super) struct World {
 impl World {
     /// Starts a pool of ten Ready nodes whose recipe is outdated.
     pub(super) async fn start(now: Timestamp) -> Result<Self, Failure> {
-        let spec = WorldSpec::default();
+        Self::start_with(WorldSpec::default(), now).await
+    }
+
+    /// Starts the machines of this specification, and waits until those of its first pool are Ready nodes.
+    pub(super) async fn start_with(spec: WorldSpec, now: Timestamp) -> Result<Self, Failure> {
         let pool: PoolName = spec.pools[0].name.parse().map_err(Failure::failed)?;
         let options = Options { speed: Speed::Factor(1.0), ..Options::instant(now) };
         let sim = Sim::new(spec, options).map_err(Failure::failed)?;
@@ -68,6 +73,7 @@ impl World {
         let world = Self {
             azure: Arc::new(azure(&sim)?),
             cluster: Cluster::new(client.clone(), options),
+            client: client.clone(),
             pool,
             clock: clock.clone(),
             runs: Arc::default(),

@@ -70,11 +70,6 @@ pub(crate) fn failed(error: &Error) -> Failure {
     Failure::chain(code, error)
 }
 
-/// The file with the user data of a pool, which the metadata service serves to its machines.
-pub(crate) fn user_data(state: &Path, pool: &str) -> PathBuf {
-    state.join("user-data").join(pool)
-}
-
 /// The id of an image.
 pub(crate) fn image_id(image: &ImageSource) -> String {
     let definition = |name: &DefinitionName| format!("/local/galleries/{}/images/{}", name.gallery, name.definition);

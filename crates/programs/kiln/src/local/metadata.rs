@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -17,14 +16,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kiln_local::sandbox::{METADATA, WIRE_SERVER, number_at};
-use kiln_local::{MachineSummary, ids};
+use kiln_local::{MachineKey, MachineSummary, ids};
 use kiln_sim_azure::{Options, PoolSpec, ResourceSpec, Sim, WorldSpec};
-use kiln_types::CANARY_TAG;
+use kiln_types::Secret;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use super::factory::{Local, image_id, user_data};
+use super::factory::{Local, image_id};
 use crate::failure::{Failure, chain};
 use crate::prototype::connect::Now;
 
@@ -50,7 +49,7 @@ pub(super) struct Metadata {
 struct Azure {
     sim: Sim,
     machines: Vec<MachineSummary>,
-    user_data: BTreeMap<String, String>,
+    user_data: BTreeMap<MachineKey, Secret>,
 }
 
 impl Metadata {
@@ -105,20 +104,12 @@ impl Metadata {
     /// The embedded Azure for the current state folder.
     async fn azure(&self) -> Result<Arc<Azure>, String> {
         let machines = self.local.machines().await.map_err(|error| chain(&error))?;
-        let folder = self.local.store().folder();
-        let mut user_data_of = BTreeMap::new();
-        for pool in machines.iter().filter_map(pool_of) {
-            match std::fs::read_to_string(user_data(&folder, &pool)) {
-                Ok(text) => drop(user_data_of.insert(pool, text)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(format!("user data of pool `{pool}`: {error}")),
-            }
-        }
+        let user_data = self.local.encoded_user_data().await.map_err(|error| chain(&error))?;
         let mut last = self.last.lock().await;
         match last.as_ref() {
-            Some(azure) if azure.machines == machines && azure.user_data == user_data_of => Ok(azure.clone()),
+            Some(azure) if azure.machines == machines && azure.user_data == user_data => Ok(azure.clone()),
             _ => {
-                let azure = Arc::new(Azure::new(machines, user_data_of, &self.now)?);
+                let azure = Arc::new(Azure::new(machines, user_data, &self.now)?);
                 *last = Some(azure.clone());
                 Ok(azure)
             }
@@ -126,14 +117,8 @@ impl Metadata {
     }
 }
 
-/// The pool whose user data a machine gets. A canary gets that of the tested pool.
-fn pool_of(machine: &MachineSummary) -> Option<String> {
-    let (pool, _) = machine.membership.as_ref()?;
-    Some(machine.tags.get(CANARY_TAG).cloned().unwrap_or_else(|| pool.to_string()))
-}
-
 impl Azure {
-    fn new(machines: Vec<MachineSummary>, user_data: BTreeMap<String, String>, now: &Now) -> Result<Self, String> {
+    fn new(machines: Vec<MachineSummary>, user_data: BTreeMap<MachineKey, Secret>, now: &Now) -> Result<Self, String> {
         let mut pools: BTreeMap<String, PoolSpec> = BTreeMap::new();
         let mut resources = Vec::new();
         let defaults = WorldSpec { resource_group: ids::GROUP.to_owned(), ..WorldSpec::default() };
@@ -144,9 +129,8 @@ impl Azure {
             };
             let number: u32 =
                 instance.as_str().parse().map_err(|_| format!("instance id `{instance}` is not a number"))?;
-            let pool_data = pool_of(machine).and_then(|pool| user_data.get(&pool));
             let known = pools.entry(pool.to_string());
-            let spec = known.or_insert_with(|| spec(pool.as_str(), machine, pool_data));
+            let spec = known.or_insert_with(|| spec(pool.as_str(), machine));
             spec.capacity = spec.capacity.max(number + 1);
         }
         let simulated = WorldSpec {
@@ -174,6 +158,7 @@ impl Azure {
         let real = RealMachine {
             replacements: [(simulated.vm_id, machine.vm_id.clone()), (simulated.address.to_string(), own.to_string())],
             image: image_id(&machine.image),
+            user_data: self.user_data.get(&machine.name).map(|data| data.expose().to_owned()).unwrap_or_default(),
         };
         let path = request.uri().path().trim_end_matches('/').to_owned();
         let is_success = response.status().is_success();
@@ -181,13 +166,12 @@ impl Azure {
     }
 }
 
-fn spec(pool: &str, machine: &MachineSummary, user_data: Option<&String>) -> PoolSpec {
+fn spec(pool: &str, machine: &MachineSummary) -> PoolSpec {
     let mut spec = WorldSpec::default().pools.swap_remove(0);
     pool.clone_into(&mut spec.name);
     spec.capacity = 0;
     spec.custom_data = None;
     spec.extensions = Vec::new();
-    spec.user_data = user_data.cloned();
     spec.tags = machine.tags.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     spec
 }
@@ -225,6 +209,8 @@ struct RealMachine {
     /// Simulated values and their replacements.
     replacements: [(String, String); 2],
     image: String,
+    /// In base64, as the service returns it. The embedded Azure has none.
+    user_data: String,
 }
 
 impl RealMachine {
@@ -233,6 +219,9 @@ impl RealMachine {
         let (_, leaf) = path.rsplit_once('/').unwrap_or(("", path));
         if path.ends_with("/imageReference/id") {
             return Bytes::from(self.image.clone());
+        }
+        if leaf == "userData" {
+            return Bytes::from(self.user_data.clone());
         }
         if MARKETPLACE.contains(&leaf) {
             return Bytes::new();
@@ -267,6 +256,7 @@ impl RealMachine {
                         "imageReference" => {
                             *field = json!({"id": self.image, "offer": "", "publisher": "", "sku": "", "version": ""});
                         }
+                        "userData" if field.is_string() => *field = json!(self.user_data),
                         name if MARKETPLACE.contains(&name) && field.is_string() => *field = json!(""),
                         _ => self.walk(field),
                     }
@@ -292,6 +282,7 @@ mod tests {
         RealMachine {
             replacements: replacements.map(|(a, b)| (a.to_owned(), b.to_owned())),
             image: "/local/images/debian".to_owned(),
+            user_data: "e30=".to_owned(),
         }
     }
 
@@ -299,13 +290,14 @@ mod tests {
     fn simulated_values_are_replaced_in_trees_and_leaves() {
         let tree = json!({
             "compute": {
-                "vmId": "simulated", "name": "pool_0", "sku": "22_04", "storageProfile": {"imageReference": {"offer": "x"}},
+                "vmId": "simulated", "name": "pool_0", "sku": "22_04", "userData": "", "storageProfile": {"imageReference": {"offer": "x"}},
             },
             "network": {"interface": [{"ipv4": {"ipAddress": [{"privateIpAddress": "10.240.0.4"}]}}]},
         });
         let body = real().replace_in("/metadata/instance", &Bytes::from(tree.to_string()));
         let answer: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(answer["compute"]["vmId"], "real");
+        assert_eq!(answer["compute"]["userData"], "e30=");
         assert_eq!((&answer["compute"]["name"], &answer["compute"]["sku"]), (&json!("pool_0"), &json!("")));
         assert_eq!(answer["compute"]["storageProfile"]["imageReference"]["id"], "/local/images/debian");
         assert_eq!(answer["network"]["interface"][0]["ipv4"]["ipAddress"][0]["privateIpAddress"], "10.77.1.2");
@@ -314,6 +306,7 @@ mod tests {
         assert_eq!(leaf("/metadata/instance/compute/vmId", "simulated"), "real");
         assert_eq!(leaf("/metadata/instance/compute/storageProfile/imageReference/id", ""), "/local/images/debian");
         assert_eq!(leaf("/metadata/instance/compute/offer", "ubuntu"), "");
-        assert_eq!(leaf("/metadata/instance/compute/userData", "simulated and more"), "simulated and more");
+        assert_eq!(leaf("/metadata/instance/compute/userData", ""), "e30=");
+        assert_eq!(leaf("/metadata/instance/compute/name", "simulated and more"), "simulated and more");
     }
 }

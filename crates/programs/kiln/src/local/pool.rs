@@ -1,19 +1,17 @@
 //! `kiln local pool`: pools of machines with the same recipe.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use kiln_local::{PoolSpec, Size, ids};
-use kiln_types::{Factory as _, InstanceId, PoolName, RecipeChange, Revision, Tags};
+use kiln_types::{Factory as _, InstanceId, PoolName, RecipeChange, Revision, SecretBytes, Tags};
 use serde_json::json;
 
 use super::Common;
-use super::factory::{Local, failed, image_id, user_data};
+use super::factory::{Local, failed, image_id};
 use crate::answer;
 use crate::failure::Failure;
 use crate::prototype::connect::Now;
@@ -113,7 +111,6 @@ pub(crate) async fn run(command: &Pool, now: &Now) -> Result<(), Failure> {
         Pool::Delete(Delete { common, name }) => {
             let local = common.state.open(now)?;
             local.delete_pool(name).await.map_err(|error| failed(&error))?;
-            write_user_data(&user_data(&local.store().folder(), name.as_str()), None)?;
             answer::either(common.output, &json!({"pool": name}), |_| format!("deleted pool `{name}`\n"))
         }
     }
@@ -126,28 +123,13 @@ async fn create(command: &Create, now: &Now) -> Result<(), Failure> {
         None => Ok(None),
     };
     let custom_data = read(&command.custom_data)?.map(kiln_types::Secret::new);
-    let new_user_data = read(&command.user_data)?;
+    let user_data = SecretBytes::new(read(&command.user_data)?.unwrap_or_default());
     let local = common.state.open(now)?;
     let image = if image.starts_with('/') { image.clone() } else { ids::image_id(image) };
-    let spec =
-        PoolSpec { name: name.clone(), image, capacity: *count, size: *size, custom_data, tags: Tags::default() };
-    let path = user_data(&local.store().folder(), name.as_str());
-    let known = is_known(&local, name).await?;
-    if !known {
-        // Written before the machines start, because they read it at once. It replaces the file of an earlier pool with this name.
-        write_user_data(&path, new_user_data.as_deref())?;
-    }
-    if let Err(error) = local.create_pool(&spec).await {
-        if !known && !is_known(&local, name).await? {
-            write_user_data(&path, None)?;
-        }
-        return Err(failed(&error));
-    }
-    // `create_pool` accepted an existing pool, so the command was repeated. New user data replaces the old; without `--user-data` it stays.
-    if known && new_user_data.is_some() {
-        write_user_data(&path, new_user_data.as_deref())?;
-    }
-    print_pool(common, &local, name).await
+    let (name, tags) = (name.clone(), Tags::default());
+    let spec = PoolSpec { name, image, capacity: *count, size: *size, custom_data, user_data, tags };
+    local.create_pool(&spec).await.map_err(|error| failed(&error))?;
+    print_pool(common, &local, &spec.name).await
 }
 
 async fn update(command: &Update, now: &Now) -> Result<(), Failure> {
@@ -159,41 +141,6 @@ async fn update(command: &Update, now: &Now) -> Result<(), Failure> {
     let revision = pool.revision.unwrap_or_else(|| Revision::new(""));
     local.set_recipe(name, &change, &revision).await.map_err(|error| failed(&error))?;
     print_pool(common, &local, name).await
-}
-
-async fn is_known(local: &Local, name: &PoolName) -> Result<bool, Failure> {
-    Ok(local.pools().await.map_err(|error| failed(&error))?.iter().any(|pool| pool.name == *name))
-}
-
-/// Replaces or removes the user data of a pool. It may contain secrets.
-fn write_user_data(path: &Path, text: Option<&str>) -> Result<(), Failure> {
-    let result = match text {
-        Some(text) => replace(path, text),
-        None => fs::remove_file(path),
-    };
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound || text.is_some() => {
-            Err(Failure::failed(format_args!("{}: {error}", path.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(path);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let new = temporary(path);
-    let _ = fs::remove_file(&new);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()?;
-    fs::rename(&new, path)
-}
-
-/// The temporary file of a pool's user data. Each pool has its own, and no pool name starts with a dot.
-fn temporary(path: &Path) -> PathBuf {
-    let pool = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{pool}.new"))
 }
 
 async fn scale(command: &Scale, now: &Now) -> Result<(), Failure> {
@@ -235,33 +182,4 @@ async fn list(List { common }: &List, now: &Now) -> Result<(), Failure> {
 /// A table without trailing spaces.
 pub(super) fn lines(table: &Table) -> String {
     table.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[test]
-    fn temporary_files_of_two_pools_differ() {
-        let path = |pool| temporary(&user_data(Path::new("/state"), pool));
-        assert_eq!(path("few"), Path::new("/state/user-data/.few.new"));
-        assert_ne!(path("few"), path("many"));
-    }
-
-    #[test]
-    fn user_data_is_private_and_can_be_removed() {
-        let state = tempfile::tempdir().unwrap();
-        let path = user_data(state.path(), "few");
-        write_user_data(&path, None).unwrap();
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "from an earlier pool").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        write_user_data(&path, Some("hunter2")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "hunter2");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        write_user_data(&path, None).unwrap();
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
-    }
 }

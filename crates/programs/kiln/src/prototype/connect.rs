@@ -206,12 +206,22 @@ async fn cluster(common: &Common, environment: &Environment, now: &Now) -> Resul
 
 /// The configuration of the cluster's client.
 pub(crate) async fn cluster_config(common: &Common, environment: &Environment) -> Result<kube::Config, Failure> {
-    if common.kubeconfig.is_none() && common.in_cluster && environment.get("KUBECONFIG").is_none() {
+    pod_or_file(common.in_cluster, common.kubeconfig.as_deref(), common.context.clone(), environment).await
+}
+
+/// The configuration of this pod's service account if `in_cluster` is set and no kubeconfig is named, else that of the kubeconfig.
+pub(crate) async fn pod_or_file(
+    in_cluster: bool,
+    kubeconfig: Option<&Path>,
+    context: Option<String>,
+    environment: &Environment,
+) -> Result<kube::Config, Failure> {
+    if kubeconfig.is_none() && in_cluster && environment.get("KUBECONFIG").is_none() {
         return kube::Config::incluster().map_err(|error| {
             Failure::chain(2, &error).hint("`--in-cluster` works only in pods; use `--kubeconfig` elsewhere")
         });
     }
-    config_of(common.kubeconfig.as_deref(), common.context.clone()).await
+    config_of(kubeconfig, context).await
 }
 
 /// The configuration from this kubeconfig, or from kubectl's.
@@ -262,7 +272,7 @@ fn spread(seed: Timestamp) -> impl Fn() -> f64 + Send + Sync + 'static {
 }
 
 /// The name of the pod, or the user and host name.
-fn who(environment: &Environment) -> String {
+pub(crate) fn who(environment: &Environment) -> String {
     if let (Some(namespace), Some(pod)) = (environment.get("POD_NAMESPACE"), environment.get("POD_NAME")) {
         return format!("pod {namespace}/{pod}");
     }

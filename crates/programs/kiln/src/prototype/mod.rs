@@ -5,7 +5,7 @@ pub(crate) mod connect;
 mod queries;
 mod reporter;
 mod run_args;
-mod runs;
+pub(crate) mod runs;
 mod settings_args;
 pub(crate) mod values;
 mod verbs;
@@ -45,7 +45,7 @@ Exit codes: 0 success; 1 failed or refused, with all holds released; 2 invalid u
 another process; 4 stuck, a person must act; 130 stopped.";
 
 /// The default image of the pods that inspect nodes.
-const IMAGE: &str = concat!("kiln:", env!("CARGO_PKG_VERSION"));
+pub(crate) const IMAGE: &str = concat!("kiln:", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
@@ -62,21 +62,40 @@ pub(crate) fn run(arguments: &Prototype, now: &dyn Fn() -> Timestamp) -> Result<
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format_args!("runtime: {error}")))?;
-    let begin = arguments.common.now.unwrap_or_else(now);
     let result = runtime.block_on(async {
-        let (started, rate) = (Instant::now(), arguments.common.clock_rate);
-        let clock: Now =
-            Arc::new(move || begin + SignedDuration::try_from(started.elapsed() * rate).unwrap_or(SignedDuration::MAX));
-        let common = &arguments.common;
+        let (common, verb) = (&arguments.common, &arguments.verb);
+        let clock = clock(common, now);
+        let settings = SessionSettings { common, journal: verb.journal(), stops_gracefully: verb.stops_gracefully() };
         if let Some(state) = common.local(&environment) {
-            let factory = (local::factory::open(&state, &clock)?, kiln_local::ids::GROUP.to_owned());
-            return Session::open(factory, arguments, &environment, clock).await?.run(&arguments.verb).await;
+            let factory = local_factory(&state, &clock)?;
+            return Session::open(factory, settings, &environment, clock).await?.run(verb).await;
         }
         let factory = connect::azure(common, &environment, &clock).await?;
-        Session::open(factory, arguments, &environment, clock).await?.run(&arguments.verb).await
+        Session::open(factory, settings, &environment, clock).await?.run(verb).await
     });
     runtime.shutdown_background();
     result
+}
+
+/// The clock of a command, which starts now or at `--now`.
+pub(crate) fn clock(common: &Common, now: &dyn Fn() -> Timestamp) -> Now {
+    let (begin, started, rate) = (common.now.unwrap_or_else(now), Instant::now(), common.clock_rate);
+    Arc::new(move || begin + SignedDuration::try_from(started.elapsed() * rate).unwrap_or(SignedDuration::MAX))
+}
+
+/// The factory of `kiln local`, with its resource group.
+pub(crate) fn local_factory(state: &std::path::Path, clock: &Now) -> Result<(local::factory::Local, String), Failure> {
+    Ok((local::factory::open(state, clock)?, kiln_local::ids::GROUP.to_owned()))
+}
+
+/// What a [`Session`] needs of the command line.
+#[derive(Clone, Copy)]
+pub(crate) struct SessionSettings<'a> {
+    pub(crate) common: &'a Common,
+    /// The file of `--journal`.
+    pub(crate) journal: Option<&'a std::path::Path>,
+    /// Whether the first signal only requests a stop.
+    pub(crate) stops_gracefully: bool,
 }
 
 /// A command with everything that it works with.
@@ -87,17 +106,17 @@ pub(crate) struct Session<F> {
 }
 
 impl<F: Factory> Session<F> {
-    async fn open(
+    /// Connects to the cluster of a factory.
+    pub(crate) async fn open(
         factory: (F, String),
-        arguments: &Prototype,
+        SessionSettings { common, journal, stops_gracefully }: SessionSettings<'_>,
         environment: &Environment,
         now: Now,
     ) -> Result<Self, Failure> {
         let signals = Signals::new()?;
-        let common = &arguments.common;
-        let reporter = Arc::new(Reporter::new(common, arguments.verb.journal(), &now)?);
+        let reporter = Arc::new(Reporter::new(common, journal, &now)?);
         let (stopper, stop) = Stop::pair();
-        tokio::spawn(listen(signals, stopper, reporter.clone(), arguments.verb.stops_gracefully()));
+        tokio::spawn(listen(signals, stopper, reporter.clone(), stops_gracefully));
         let connection = connect::connect(factory, common, environment, &now).await?;
         let own_node = match connection.own_node {
             Some(name) => Some(name.parse().map_err(|error| Failure::input(format_args!("NODE_ID: {error}")))?),
@@ -153,14 +172,15 @@ async fn listen(mut signals: Signals, stopper: Stopper, reporter: Arc<Reporter>,
         reporter.print(LogLevel::Warning, "stopping after the current action; a second signal stops at once");
         stopper.stop();
         signals.next().await;
-        reporter.print(LogLevel::Warning, "stopped during an action; continue with `kiln prototype resume`");
+        reporter
+            .print(LogLevel::Warning, "stopped during an action; repeat the command or run `kiln prototype resume`");
     }
     reporter.finish();
     std::process::exit(130);
 }
 
 /// Unique ids: the time in microseconds, the process id, and a counter.
-fn ids(now: &Now) -> Arc<dyn Fn() -> RunId + Send + Sync> {
+pub(crate) fn ids(now: &Now) -> Arc<dyn Fn() -> RunId + Send + Sync> {
     let (now, count) = (now.clone(), AtomicU32::new(0));
     Arc::new(move || {
         let micros = now.as_ref()().as_microsecond();

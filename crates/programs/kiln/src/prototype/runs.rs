@@ -279,6 +279,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
             )),
             None => failure.hint("leave out `--gallery-resource-group`, as the run did"),
         },
+        Error::Push(refusal) => match refusal.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
         Error::NoOpenRun(_) => failure.hint("`kiln prototype history` shows the pool's runs"),
         Error::Cluster(ClusterError::JournalUnreadable { journal, .. }) => {
             let (namespace, name) = journal.split_once('/').unwrap_or(("default", journal));

@@ -1,4 +1,5 @@
-//! The cluster of the embedded Azure: an embedded or a real API server, and simulated kubelets.
+//! The cluster of the embedded Azure: an embedded or a real API server, and simulated kubelets. Nodes of the embedded one also have a
+//! simulated kilnd.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::folder::Folder;
+use super::kilnds::{Kilnds, Times};
 use crate::failure::Failure;
 
 /// Interval of the simulated kubelets. At speed 60 a boot of one minute takes one second.
@@ -81,11 +83,19 @@ impl Cluster {
         {
             eprintln!("warning: cannot create the daemon set of the embedded cluster: {error}");
         }
+        // The kilnds of an existing cluster are real.
+        let kilnds = Kilnds::new(client.clone(), clock.clone(), Times::at(speed), String::new());
         let kubelets = Kubelets::new(client).with_disks(Arc::new(sim.clone()));
         let kubelets = run_kubelets(kubelets, turn, sim, clock, stop.clone());
         match embedded {
             Some((server, socket, token)) => {
-                tokio::join!(socket.serve(server, tls.config, token, stopped(stop)), kubelets);
+                let kilnds = async {
+                    tokio::select! {
+                        () = stopped(stop.clone()) => {}
+                        () = kilnds.run() => {}
+                    }
+                };
+                tokio::join!(socket.serve(server, tls.config, token, stopped(stop.clone())), kubelets, kilnds);
             }
             None => kubelets.await,
         }

@@ -4,6 +4,7 @@ mod cluster;
 mod endpoint;
 mod env;
 mod folder;
+pub(crate) mod kilnds;
 mod serve;
 
 use clap::Subcommand;

@@ -6,6 +6,7 @@ mod cluster;
 mod image;
 mod inside;
 mod machines;
+mod push;
 mod recipe;
 mod root;
 mod sandbox;

@@ -268,7 +268,22 @@ fn machines_outlive_the_command_that_started_them_and_are_removed_with_their_poo
         refused.args(["local", "pool", "create", "few", "--image", "debian", "--size", "2x512", "--user-data"]);
         let refused = refused.arg(&other).output().expect("kiln runs");
         assert!(!refused.status.success(), "{}", output_of(&refused));
-        assert_eq!(fs::read_to_string(state.join("user-data/few")).expect("read"), "the user data");
+        let read = || shell("few000000", &format!("echo {} | base64 --decode", imds("few000000", "userData")));
+        assert_eq!(read(), "the user data");
+        // A repeated `create` replaces it.
+        kiln(&[
+            "local",
+            "pool",
+            "create",
+            "few",
+            "--image",
+            "debian",
+            "--count",
+            "2",
+            "--user-data",
+            other.to_str().expect("plain"),
+        ]);
+        assert_eq!(read(), "something else");
 
         let on = |all: &serde_json::Value| -> Vec<bool> {
             all["machines"].as_array().into_iter().flatten().map(|machine| machine["on"] == true).collect()
@@ -282,7 +297,10 @@ fn machines_outlive_the_command_that_started_them_and_are_removed_with_their_poo
         assert_eq!(shell("few000000", "cat /root/kept"), "kept");
         kiln(&["local", "pool", "delete", "few"]);
         assert!(machines().is_empty());
-        assert!(!state.join("user-data/few").exists(), "user data is left for the next pool of this name");
+        kiln(&["local", "pool", "create", "few", "--image", "debian", "--count", "0"]);
+        let left = fs::read_to_string(state.join("pools/few.json")).expect("the document of the pool");
+        assert!(!left.contains("userData"), "user data is left for the next pool of this name: {left}");
+        kiln(&["local", "pool", "delete", "few"]);
         assert_eq!(fs::read_dir(state.join("layers")).expect("a folder").count(), 0, "a disk is left");
     });
 }

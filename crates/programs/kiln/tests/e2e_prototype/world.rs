@@ -90,10 +90,12 @@ impl World {
         let client = runtime.block_on(connect(&variables["KUBECONFIG"]));
         std::fs::write(folder.path().join(SETTINGS), format!(r#"{{"vmssCSE": {{"commandToExecute": "{COMMAND}"}}}}"#))
             .expect("written");
+        let capacities = world.lines().filter_map(|line| line.trim().strip_prefix("capacity: ")?.parse::<usize>().ok());
+        let expected = capacities.sum::<usize>().max(1);
         let world = Self { sim, variables, runtime, client, folder };
         world.wait_until("all nodes are Ready", || {
             let nodes = world.nodes();
-            !nodes.is_empty() && nodes.iter().all(is_ready)
+            nodes.len() >= expected && nodes.iter().all(is_ready)
         });
         world
     }

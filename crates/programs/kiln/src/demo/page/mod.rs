@@ -10,7 +10,7 @@ use kiln_types::xml::escape;
 use super::outcome::{Boot, Outcome};
 use super::report::duration;
 
-const STYLE: &str = "
+pub(super) const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d7dce3; --paper: #fff; --fast: #2f7d5b; --slow: #b4552d; --held: #c9a227; --step: #3c6ea8; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #9aa5b4; --line: #39424f; --paper: #161a20; --fast: #5fb48d; --slow: #dd8660; --held: #dcbc4d; --step: #77a5db; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
