@@ -1,4 +1,4 @@
-{{/* The command of kiln that runs: the target decides, as in kamino's chart. */}}
+{{/* The command of kiln that runs: the target decides, as in kamino's chart. With the operator, there may be none. */}}
 {{- define "kiln.command" -}}
 {{- if .Values.kiln.run -}}
 run
@@ -6,8 +6,17 @@ run
 update
 {{- else if .Values.kamino.targetVMSS -}}
 auto-update
+{{- else if .Values.operator.enabled -}}
+none
 {{- else -}}
 status
+{{- end -}}
+{{- end -}}
+
+{{/* Whether a command runs as a Job, now or on a schedule. */}}
+{{- define "kiln.hasRun" -}}
+{{- if ne (include "kiln.command" .) "none" -}}
+yes
 {{- end -}}
 {{- end -}}
 
@@ -20,7 +29,7 @@ yes
 
 {{/* Whether it changes anything, so that it must not be interrupted. */}}
 {{- define "kiln.changes" -}}
-{{- if ne (include "kiln.command" .) "status" -}}
+{{- if not (has (include "kiln.command" .) (list "status" "none")) -}}
 yes
 {{- end -}}
 {{- end -}}

@@ -60,3 +60,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "kiln.fullname" . }}-smoke-test
 {{- end -}}
 {{- end -}}
+
+{{- define "kiln.operator.name" -}}
+{{ include "kiln.fullname" . }}-operator
+{{- end -}}
+
+{{/* Selects the pods of the operator. Their name differs from that of runs, whose budget must not count them. */}}
+{{- define "kiln.operator.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kiln.operator.labels" -}}
+{{- toYaml (merge (include "kiln.operator.selector" . | fromYaml) (include "kiln.labels" . | fromYaml)) -}}
+{{- end -}}

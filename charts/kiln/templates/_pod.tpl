@@ -1,6 +1,6 @@
 {{/* Whether a file of the node is mounted. */}}
 {{- define "kiln.mountsHost" -}}
-{{- if and (eq .Values.azure.credential "azureJson") (not .Values.azure.azureJson.secretName) -}}
+{{- if and (or (include "kiln.hasRun" .) (and .Values.operator.enabled .Values.operator.images)) (eq .Values.azure.credential "azureJson") (not .Values.azure.azureJson.secretName) -}}
 yes
 {{- end -}}
 {{- end -}}
@@ -50,17 +50,7 @@ spec:
   {{- with include "kiln.affinity" . }}
   {{- . | nindent 2 }}
   {{- end }}
-  tolerations:
-    # Control planes, by the old and the new taint; AKS Engine sets a value, others do not.
-    - key: node-role.kubernetes.io/master
-      operator: Exists
-      effect: NoSchedule
-    - key: node-role.kubernetes.io/control-plane
-      operator: Exists
-      effect: NoSchedule
-    {{- with .Values.tolerations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  {{- include "kiln.tolerations" . | nindent 2 }}
   containers:
     - name: {{ .Values.kamino.name }}
       image: {{ include "kiln.image" . }}
@@ -116,4 +106,19 @@ affinity:
       nodeSelectorTerms:
         {{- toYaml . | nindent 8 }}
 {{- end -}}
+{{- end -}}
+
+{{/* The tolerations of all pods. */}}
+{{- define "kiln.tolerations" -}}
+tolerations:
+  # Control planes, by the old and the new taint; AKS Engine sets a value, others do not.
+  - key: node-role.kubernetes.io/master
+    operator: Exists
+    effect: NoSchedule
+  - key: node-role.kubernetes.io/control-plane
+    operator: Exists
+    effect: NoSchedule
+  {{- with .Values.tolerations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}

@@ -46,7 +46,7 @@ pub fn leaves(schema: &Value) -> Vec<(String, &Value)> {
 }
 
 fn collect<'a>(path: &str, schema: &'a Value, leaves: &mut Vec<(String, &'a Value)>) {
-    let properties = schema["properties"].as_object().filter(|_| path != "resources");
+    let properties = schema["properties"].as_object().filter(|_| !path.ends_with("resources"));
     let Some(properties) = properties else {
         // Reserved by Helm; the chart does not use it.
         if path != "global" {

@@ -11,7 +11,10 @@ const HEAD: &str = "\
 
 Generated from `charts/kiln/values.schema.json` and `charts/kiln/values.yaml`; rewrite it with `KILN_BLESS=1 cargo test -p chart-tests
 --test chart`. Helm rejects unknown values and values of the wrong type before it creates anything. Installation: [kiln in the
-cluster](../guides/in-cluster.md).
+cluster](../guides/in-cluster.md), [the operator](../guides/fleet.md).
+
+`charts/kiln/files` also contains the Grafana dashboard of `operator.dashboard` (`dashboard.json`) and a health script for Argo CD
+(`argocd-health.lua`, with its installation in its first lines).
 ";
 
 /// Renders the page.

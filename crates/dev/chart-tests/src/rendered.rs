@@ -29,6 +29,12 @@ impl Rendered {
         found.first().copied().unwrap_or(&Value::Null)
     }
 
+    /// The object of a kind and name, or null.
+    pub fn named(&self, kind: &str, name: &str) -> &Value {
+        let mut found = self.objects.iter();
+        found.find(|object| object["kind"] == kind && object["metadata"]["name"] == name).unwrap_or(&Value::Null)
+    }
+
     /// The kinds, sorted.
     pub fn kinds(&self) -> Vec<&str> {
         let mut kinds: Vec<_> = self.objects.iter().filter_map(|object| object["kind"].as_str()).collect();

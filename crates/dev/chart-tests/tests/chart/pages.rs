@@ -8,7 +8,7 @@ use serde_json::Value;
 /// All paths of the values; a map with user-defined keys is one value.
 fn paths(value: &Value, schema: &Value, path: &str, found: &mut Vec<String>) {
     match (value.as_object(), schema["properties"].as_object()) {
-        (Some(object), Some(properties)) if path != "resources" => {
+        (Some(object), Some(properties)) if !path.ends_with("resources") => {
             for (name, value) in object {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 paths(value, properties.get(name).unwrap_or(&Value::Null), &path, found);

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use chart_tests::{chart, golden};
-use kiln_kubernetes::rbac::{FORCE_PERMISSIONS, PERMISSIONS, Permission, Scope};
+use kiln_kubernetes::rbac::{
+    FORCE_PERMISSIONS, IMAGE_PERMISSIONS, OPERATOR_PERMISSIONS, PER_NODE_READ_PERMISSIONS, PERMISSIONS, Permission,
+    Scope,
+};
 
 /// Rules in the format of the chart: one verb each, with its purpose.
 fn rules<'a>(permissions: impl IntoIterator<Item = &'a Permission>) -> String {
@@ -19,8 +22,15 @@ fn rules<'a>(permissions: impl IntoIterator<Item = &'a Permission>) -> String {
 
 #[test]
 fn chart_rules_are_generated_from_the_permission_table() {
-    for (scope, name) in [(Scope::Cluster, "rules-cluster.yaml"), (Scope::Namespace, "rules-namespace.yaml")] {
-        golden(&chart().join("files").join(name), &rules(PERMISSIONS.iter().filter(|one| one.scope == scope)));
+    let files = chart().join("files");
+    for (scope, name) in [(Scope::Cluster, "cluster"), (Scope::Namespace, "namespace")] {
+        let run = PERMISSIONS.iter().filter(|one| one.scope == scope);
+        golden(&files.join(format!("rules-{name}.yaml")), &rules(run));
+        let operator = OPERATOR_PERMISSIONS.iter().filter(|one| one.scope == scope);
+        golden(&files.join(format!("rules-operator-{name}.yaml")), &rules(operator));
+        let images = IMAGE_PERMISSIONS.iter().filter(|one| one.scope == scope);
+        golden(&files.join(format!("rules-images-{name}.yaml")), &rules(images));
     }
-    golden(&chart().join("files/rules-force.yaml"), &rules(&FORCE_PERMISSIONS));
+    golden(&files.join("rules-force.yaml"), &rules(&FORCE_PERMISSIONS));
+    golden(&files.join("rules-operator-per-node-read.yaml"), &rules(&PER_NODE_READ_PERMISSIONS));
 }

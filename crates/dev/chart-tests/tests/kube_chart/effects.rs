@@ -20,9 +20,11 @@ enum Effect {
     Job(&'static str, Value),
     /// The object of a kind has this value.
     Object(&'static str, &'static str, Value),
+    /// The object of a kind and name has this value.
+    Named(&'static str, &'static str, &'static str, Value),
 }
 
-use Effect::{Job, Object, Pod, Variable, Words};
+use Effect::{Job, Named, Object, Pod, Variable, Words};
 
 impl Effect {
     fn is_in(&self, rendered: &Rendered) -> bool {
@@ -34,6 +36,7 @@ impl Effect {
             Pod(pointer, expected) => at(rendered.pod(), pointer, expected),
             Job(pointer, expected) => at(rendered.job(), pointer, expected),
             Object(kind, pointer, expected) => at(rendered.one(kind), pointer, expected),
+            Named(kind, name, pointer, expected) => at(rendered.named(kind, name), pointer, expected),
         }
     }
 }
@@ -162,6 +165,26 @@ fn kiln_values() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
+fn operator_values() -> Vec<Row> {
+    let container = "/spec/template/spec/containers/0";
+    let kured = "nodes-runner-kiln-kured";
+    vec![
+        row(status, "operator.enabled", json!(true), Object("Deployment", "/spec/replicas", json!(2))),
+        row(sets::operator, "operator.replicas", json!(3), Object("Deployment", "/spec/replicas", json!(3))),
+        row(sets::operator, "operator.crds", json!(false), Named("CustomResourceDefinition", "rollouts.node.kiln.dev", "", Value::Null)),
+        row(sets::operator, "operator.roles", json!(false), Named("ClusterRole", "kiln-freezer", "", Value::Null)),
+        row(sets::operator, "operator.perNodeRead", json!(true), Named("ClusterRole", "kiln-node", "/rules/1/resources", json!(["nodestates/status"]))),
+        row(sets::operator, "operator.images", json!(true), Object("Deployment", format!("{container}/args/8").leak(), json!("--images"))),
+        row(sets::operator, "operator.kured.namespace", json!("ops"), Named("Role", kured, "/metadata/namespace", json!("ops"))),
+        row(sets::operator, "operator.kured.daemonSet", json!("reboots"), Named("Role", kured, "/rules/0/resourceNames", json!(["reboots"]))),
+        row(sets::operator, "operator.metrics.service", json!(false), Object("Service", "", Value::Null)),
+        row(sets::operator, "operator.metrics.annotations", json!({"a": "b"}), Object("Service", "/metadata/annotations", json!({"a": "b"}))),
+        row(sets::operator, "operator.dashboard", json!(true), Object("ConfigMap", "/metadata/labels/grafana_dashboard", json!("1"))),
+        row(sets::operator, "operator.resources", json!({"limits": {"memory": "1Gi"}}), Object("Deployment", format!("{container}/resources/limits/memory").leak(), json!("1Gi"))),
+    ]
+}
+
+#[rustfmt::skip]
 fn azure_values() -> Vec<Row> {
     let json_file = "/spec/volumes/0";
     let token = "/spec/volumes/0/projected/sources/0/serviceAccountToken";
@@ -225,7 +248,7 @@ const ELSEWHERE: [&str; 2] = [
 ];
 
 fn rows() -> Vec<Row> {
-    [kamino_values(), kiln_values(), azure_values(), pod_values()].into_iter().flatten().collect()
+    [kamino_values(), kiln_values(), operator_values(), azure_values(), pod_values()].into_iter().flatten().collect()
 }
 
 #[test]

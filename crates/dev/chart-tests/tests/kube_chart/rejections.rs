@@ -16,7 +16,7 @@ fn assert_rejected(helm: &Helm, values: &Values, expected: &[&str]) {
 #[test]
 fn unknown_and_invalid_values_are_rejected_by_name() {
     let helm = Helm::new();
-    let cases: [(&'static str, Value, &[&str]); 16] = [
+    let cases: [(&'static str, Value, &[&str]); 18] = [
         ("kamino.targetNodes", json!("n"), &["/kamino", "'targetNodes' not allowed"]),
         ("kamnio.targetNode", json!("n"), &["'kamnio' not allowed"]),
         ("kamino.drain.grace", json!(1), &["/kamino/drain", "'grace' not allowed"]),
@@ -29,6 +29,8 @@ fn unknown_and_invalid_values_are_rejected_by_name() {
         ("kamino.auto.minimumCandidates", json!(0), &["/kamino/auto/minimumCandidates", "want 1"]),
         ("kamino.auto.cronjob.schedule", json!("every night"), &["/kamino/auto/cronjob/schedule"]),
         ("kamino.container.imageHash", json!("abc"), &["/kamino/container/imageHash"]),
+        ("operator.replicas", json!(0), &["/operator/replicas", "want 1"]),
+        ("operator.kured.daemonset", json!("x"), &["/operator/kured", "'daemonset' not allowed"]),
         ("kiln.output", json!("yaml"), &["/kiln/output", "'text', 'json'"]),
         ("azure.credential", json!("guess"), &["/azure/credential"]),
         ("azure.subscription", json!("mine"), &["/azure/subscription"]),
@@ -73,4 +75,7 @@ fn dependent_values_are_required_together() {
 fn unsupported_server_version_is_rejected() {
     let error = Helm::new().template(&["--kube-version", "1.20.0"]).map(|rendered| rendered.text).unwrap_err();
     assert!(error.0.contains("1.21.0"), "{}", error.0);
+    let operator = ["--set", "operator.enabled=true", "--kube-version", "1.29.9"];
+    let error = Helm::new().template(&operator).map(|rendered| rendered.text).unwrap_err();
+    assert!(error.0.contains("operator.enabled requires Kubernetes 1.30"), "{}", error.0);
 }

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use chart_tests::{Helm, Rendered, golden, root};
-use kiln_kubernetes::rbac::{FORCE_PERMISSIONS, PERMISSIONS, Permission, Scope};
+use kiln_kubernetes::rbac::{
+    FORCE_PERMISSIONS, IMAGE_PERMISSIONS, KURED_PERMISSIONS, OPERATOR_PERMISSIONS, PER_NODE_READ_PERMISSIONS,
+    PERMISSIONS, Permission, Scope,
+};
 use serde_json::{Value, json};
 
 use crate::sets::{self, rendered};
@@ -36,22 +39,32 @@ fn all() -> Vec<(String, Rendered)> {
 #[test]
 fn every_set_of_values_matches_its_golden_file() {
     let all = all();
-    assert!(all.len() >= 9, "{} sets", all.len());
+    assert!(all.len() >= 10, "{} sets", all.len());
     for (name, rendered) in all {
         golden(&folder().join(format!("{name}.yaml")), &reviewed(&name, &rendered.text));
     }
 }
 
-/// The roles are generated from a table with its own test, so they are shown only once.
+/// The sets with a run.
+fn runs() -> Vec<(String, Rendered)> {
+    let runs: Vec<_> = all().into_iter().filter(|(name, _)| !name.starts_with("operator")).collect();
+    assert!(runs.len() >= 9, "{} sets", runs.len());
+    runs
+}
+
+/// The roles are generated from a table with its own test, so they are shown only once. The definitions are in the chart as they are.
 fn reviewed(name: &str, text: &str) -> String {
-    let is_shown = |part: &&str| name == "status" || !part.starts_with("# Source: kiln/templates/rbac.yaml");
+    let is_shown = |part: &&str| {
+        (name == "status" || !part.starts_with("# Source: kiln/templates/rbac.yaml"))
+            && !part.starts_with("# Source: kiln/templates/fleet-crds.yaml")
+    };
     let parts: Vec<_> = text.split("---\n").filter(is_shown).collect();
     parts.join("---\n")
 }
 
 #[test]
 fn run_never_overlaps_is_never_evicted_and_never_runs_on_its_donor() {
-    for (name, rendered) in all() {
+    for (name, rendered) in runs() {
         let pod = rendered.pod();
         let annotations = &pod["metadata"]["annotations"];
         assert_eq!(annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false", "{name}");
@@ -79,7 +92,7 @@ fn run_never_overlaps_is_never_evicted_and_never_runs_on_its_donor() {
 
 #[test]
 fn run_has_no_unnecessary_access_to_its_node() {
-    for (name, rendered) in all() {
+    for (name, rendered) in runs() {
         let spec = &rendered.pod()["spec"];
         let container = &spec["containers"][0]["securityContext"];
         assert_eq!(container["allowPrivilegeEscalation"], false, "{name}");
@@ -119,6 +132,70 @@ fn rendered_roles_grant_exactly_the_permission_table() {
         assert_eq!(binding["subjects"], json!([{ "kind": "ServiceAccount", "name": account, "namespace": "nodes" }]));
         assert_eq!(rendered.pod()["spec"]["serviceAccountName"], account);
     }
+}
+
+#[test]
+fn operator_has_exactly_its_permissions_and_no_access_to_its_node() {
+    let helm = Helm::new();
+    let rendered = rendered(&helm, &sets::operator());
+    let rule = |one: &Permission| json!({ "apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb] });
+    let account = json!([{ "kind": "ServiceAccount", "name": "runner-kiln-operator", "namespace": "nodes" }]);
+    for (kind, name, scope) in [
+        ("ClusterRole", "nodes-runner-kiln-operator", Scope::Cluster),
+        ("Role", "runner-kiln-operator", Scope::Namespace),
+    ] {
+        let needed = OPERATOR_PERMISSIONS.iter().filter(|one| one.scope == scope);
+        let needed: Vec<Value> = needed.map(rule).collect();
+        assert_eq!(rendered.named(kind, name)["rules"], json!(needed), "{kind}");
+        let binding = rendered.named(&format!("{kind}Binding"), name);
+        assert_eq!(binding["roleRef"]["name"], name);
+        assert_eq!(binding["subjects"], account);
+    }
+    let limited = self::rendered(&helm, &[sets::operator(), vec![("operator.perNodeRead", json!(true))]].concat());
+    let needed =
+        OPERATOR_PERMISSIONS.iter().filter(|one| one.scope == Scope::Cluster).chain(&PER_NODE_READ_PERMISSIONS);
+    let needed: Vec<Value> = needed.map(rule).collect();
+    assert_eq!(limited.named("ClusterRole", "nodes-runner-kiln-operator")["rules"], json!(needed));
+    let with_images = [sets::operator(), sets::identity(), vec![("operator.images", json!(true))]].concat();
+    let with_images = self::rendered(&helm, &with_images);
+    for (kind, name, scope) in [
+        ("ClusterRole", "nodes-runner-kiln-operator", Scope::Cluster),
+        ("Role", "runner-kiln-operator", Scope::Namespace),
+    ] {
+        let needed = OPERATOR_PERMISSIONS.iter().chain(&IMAGE_PERMISSIONS).filter(|one| one.scope == scope);
+        let needed: Vec<Value> = needed.map(rule).collect();
+        assert_eq!(with_images.named(kind, name)["rules"], json!(needed), "{kind} with images");
+    }
+    let mut kured = rule(&KURED_PERMISSIONS[0]);
+    kured["resourceNames"] = json!(["kured"]);
+    assert_eq!(rendered.named("Role", "nodes-runner-kiln-kured")["rules"], json!([kured]));
+    assert_eq!(rendered.named("RoleBinding", "nodes-runner-kiln-kured")["subjects"], account);
+
+    let spec = &rendered.one("Deployment")["spec"]["template"]["spec"];
+    assert_eq!(spec["serviceAccountName"], "runner-kiln-operator");
+    assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(spec["volumes"], Value::Null);
+    let container = &spec["containers"][0];
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(container["securityContext"]["capabilities"], json!({ "drop": ["ALL"] }));
+    assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
+}
+
+#[test]
+fn run_and_operator_in_one_release_do_not_share_pods_or_accounts() {
+    let helm = Helm::new();
+    let both = rendered(&helm, &[sets::operator(), sets::update()].concat());
+    let selector = &both.named("PodDisruptionBudget", "runner-kiln")["spec"]["selector"]["matchLabels"];
+    let name = "app.kubernetes.io/name";
+    assert_eq!((&selector[name], &both.pod()["metadata"]["labels"][name]), (&json!("kiln"), &json!("kiln")));
+    let operator = &both.one("Deployment")["spec"];
+    assert_eq!(operator["selector"]["matchLabels"][name], "kiln-operator");
+    assert_eq!(operator["template"]["metadata"]["labels"][name], "kiln-operator");
+    assert_eq!(both.pod()["spec"]["serviceAccountName"], "runner-kiln");
+    let alone = rendered(&helm, &sets::operator());
+    assert!(alone.one("Job").is_null() && alone.named("ServiceAccount", "runner-kiln").is_null());
+    let deployment = alone.one("Deployment").to_string();
+    assert!(!deployment.contains("azure"), "the operator needs no credential of Azure: {deployment}");
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub(crate) fn nightly() -> Values {
     [auto(), vec![("kamino.auto.cronjob.enabled", json!(true))]].concat()
 }
 
+/// Only the operator, without a run.
+pub(crate) fn operator() -> Values {
+    vec![("operator.enabled", json!(true))]
+}
+
 /// A workload identity, which every namespace allows.
 pub(crate) fn identity() -> Values {
     vec![
