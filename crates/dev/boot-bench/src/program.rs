@@ -184,7 +184,9 @@ pub fn measure_kilnd(root: &Path) -> Result<(String, bool), Error> {
     let architecture = Architecture::from_rust(std::env::consts::ARCH)?;
     let built = build(root, Program::Kilnd, Program::Kilnd.profile(), architecture)?;
     let cache = test_deps::Cache::of_user().map_err(|error| Error::Dependency(error.to_string()))?;
-    cache.find(TestDep::NodeRoot).map_err(|error| Error::Dependency(error.to_string()))?;
+    for root in [TestDep::NodeRoot, TestDep::ImageRoot] {
+        cache.find(root).map_err(|error| Error::Dependency(error.to_string()))?;
+    }
     let strace = tools::program(Some(&cache.folder(TestDep::NodeRoot).join("root")), "strace");
     let work = root.join("target/boot-bench/node");
     create_folder(&work)?;
