@@ -179,6 +179,7 @@ fn is_ready(client: Option<&Client>, heartbeat: &mut Heartbeat) -> GateResult {
 
 #[cfg(test)]
 mod tests {
+    use kiln_node_config::spec::{File, Unit};
     use serde_json::json;
 
     use super::*;
@@ -214,13 +215,13 @@ mod tests {
             |config| config.spec.network.plugin = "bridge".to_owned(),
             |config| config.spec.os.kernel_arguments = vec!["quiet".to_owned()],
             |config| config.spec.platform.report_ready = Some(true),
-            |config| config.spec.files = vec![Default::default()],
-            |config| config.spec.units = vec![Default::default()],
+            |config| config.spec.files = vec![File::default()],
+            |config| config.spec.units = vec![Unit::default()],
         ];
         for change in changes {
-            let mut changed = after.clone();
-            change(&mut changed);
-            assert!(can_cut_off(&before, &changed));
+            let mut document = after.clone();
+            change(&mut document);
+            assert!(can_cut_off(&before, &document));
         }
     }
 
